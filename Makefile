@@ -193,6 +193,10 @@ install: lib ## install libraries, tool, man pages and more to PREFIX (default /
 	@tools/bootstrap.sh $(if $(DESTDIR),--check) install
 	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
+.PHONY: uninstall
+uninstall: ## remove what the last `make install` installed, below DESTDIR if set
+	$(PYTHON) tools/uninstall.py --build $(BUILD)
+
 .PHONY: deb
 deb: ## build the Debian packages libhakmem0, libhakmem-dev and hakmem-tools into dist/
 	tools/bootstrap.sh deb

@@ -6,15 +6,25 @@ set(HK_ZSH_DIR "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" CACHE STRING "Where
 set(native_dir "${CMAKE_INSTALL_LIBDIR}/hakmem")
 set(man_pages "${PROJECT_SOURCE_DIR}/docs/man")
 
-# hk_install_link(<what it leads to> <link>): a link in the installed tree.
+# hk_install_link(<what it leads to> <link>): a link in the installed tree, below the prefix unless it is absolute.
 function(hk_install_link target link)
   install(
     CODE "
-    set(link \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${link}\")
+    get_filename_component(link \"${link}\" ABSOLUTE BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
+    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${link}\")
+    set(link \"\$ENV{DESTDIR}\${link}\")
     get_filename_component(folder \"\${link}\" DIRECTORY)
     file(MAKE_DIRECTORY \"\${folder}\")
     file(CREATE_LINK \"${target}\" \"\${link}\" SYMBOLIC)"
   )
+endfunction()
+
+# hk_relative_path(<variable> <from> <to>): the way from one installed folder to another.
+function(hk_relative_path variable from to)
+  get_filename_component(from "${from}" ABSOLUTE BASE_DIR "${CMAKE_INSTALL_PREFIX}")
+  get_filename_component(to "${to}" ABSOLUTE BASE_DIR "${CMAKE_INSTALL_PREFIX}")
+  file(RELATIVE_PATH way "${from}" "${to}")
+  set(${variable} "${way}" PARENT_SCOPE)
 endfunction()
 
 # The tool: a Python package, and in its folder `native` the launcher and the libraries.
@@ -29,9 +39,9 @@ install(TARGETS hakmem_launcher RUNTIME DESTINATION "${native_dir}")
 foreach(library IN ITEMS hakmem hakmem-fast hakmem-secure)
   hk_install_link("../lib${library}.so.${HK_SOVERSION}" "${native_dir}/lib${library}.so")
 endforeach()
-file(RELATIVE_PATH to_native "/${HK_PYTHON_DIR}/hakmem" "/${native_dir}")
+hk_relative_path(to_native "${HK_PYTHON_DIR}/hakmem" "${native_dir}")
 hk_install_link("${to_native}" "${HK_PYTHON_DIR}/hakmem/native")
-file(RELATIVE_PATH to_python "/${CMAKE_INSTALL_BINDIR}" "/${HK_PYTHON_DIR}")
+hk_relative_path(to_python "${CMAKE_INSTALL_BINDIR}" "${HK_PYTHON_DIR}")
 configure_file("${PROJECT_SOURCE_DIR}/cli/hakmem.in" "${PROJECT_BINARY_DIR}/hakmem-tool" @ONLY)
 install(PROGRAMS "${PROJECT_BINARY_DIR}/hakmem-tool" DESTINATION "${CMAKE_INSTALL_BINDIR}" RENAME hakmem)
 
@@ -70,8 +80,11 @@ foreach(library IN ITEMS hakmem hakmem-fast hakmem-secure)
   install(
     CODE "
     get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" REALPATH)
-    set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/gdb/auto-load\${prefix}\")
-    set(script \"\${folder}/${CMAKE_INSTALL_LIBDIR}/lib${library}.so.${PROJECT_VERSION}-gdb.py\")
+    get_filename_component(data \"${CMAKE_INSTALL_DATADIR}\" ABSOLUTE BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
+    get_filename_component(libraries \"${CMAKE_INSTALL_LIBDIR}\" ABSOLUTE BASE_DIR \"\${prefix}\")
+    set(script \"\${data}/gdb/auto-load\${libraries}/lib${library}.so.${PROJECT_VERSION}-gdb.py\")
+    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${script}\")
+    set(script \"\$ENV{DESTDIR}\${script}\")
     message(STATUS \"Installing: \${script}\")
     configure_file(\"${script}\" \"\${script}\" COPYONLY)"
   )

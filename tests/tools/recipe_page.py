@@ -162,8 +162,13 @@ def _can_isolate() -> bool:
 
 
 def _variables(folder: Path, programs: Path, library: Path) -> Dict[str, str]:
-    """$LIB is the library, $MONITORING packaging/monitoring, $TESTS this folder's parent."""
+    """$LIB is the library, $INCLUDE its headers, $MONITORING packaging/monitoring, $TESTS this folder's parent."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HAKMEM_", "LD_", "PYTHON"))}
     path = f"{programs}:{clean['PATH']}:/usr/sbin:/sbin"
-    places = {"LIB": str(library), "MONITORING": str(ROOT / "packaging" / "monitoring"), "TESTS": str(ROOT / "tests")}
+    places = {
+        "LIB": str(library),
+        "INCLUDE": str(ROOT / "include"),
+        "MONITORING": str(ROOT / "packaging" / "monitoring"),
+        "TESTS": str(ROOT / "tests"),
+    }
     return {**clean, **places, "PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8", "NO_COLOR": "1"}

@@ -73,6 +73,26 @@ def test_a_missing_package_is_named(prefix: Path, tmp_path: Path) -> None:
     assert done.returncode == 125 and "has no module click" in done.stderr and "python3-click" in done.stderr
 
 
+def test_uninstall_leaves_nothing(prefix: Path, tmp_path: Path) -> None:
+    """By the manifest of an installation, which names links and gdb's scripts too. Other files stay."""
+    run("cmake", "--install", BUILD, "--prefix", tmp_path / "tree/usr")
+    listed = (Path(BUILD) / "install_manifest.txt").read_text().splitlines()
+    top = os.path.commonpath(listed)  # that of this installation, or of another test's at the same time
+    below = {os.path.relpath(line, top) for line in listed if "auto-load" not in line}
+    there = [path for path in (tmp_path / "tree").rglob("*") if path.is_symlink() or path.is_file()]
+    assert below == {str(path.relative_to(tmp_path / "tree/usr")) for path in there if "auto-load" not in path.parts}
+
+    (tmp_path / "tree/usr/lib/other").write_text("")
+    run(sys.executable, "-m", "compileall", "-q", tmp_path / "tree/usr/share/hakmem/python")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/install_manifest.txt").write_text("\n".join(f"/{path.relative_to(tmp_path)}" for path in there))
+    uninstall = (sys.executable, ROOT / "tools/uninstall.py", "--build", tmp_path / "build")
+    assert f"{len(there)} files" in run(*uninstall, DESTDIR=str(tmp_path))
+    left = [path for path in tmp_path.rglob("*") if not path.is_dir()]
+    assert left == [tmp_path / "tree/usr/lib/other"]
+    assert not (tmp_path / "tree/usr/share").exists()
+
+
 # ---- Man pages.
 
 

@@ -5,8 +5,9 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 BUILD := build/release
-# The interpreter that tools/bootstrap.sh set up, else the system's.
-PYTHON = $(firstword $(wildcard build/venv/bin/python) /usr/bin/python3)
+# The interpreter that tools/bootstrap.sh set up, else the system's. The shell looks for it when it runs a line: make
+# expands all lines of a recipe before the first, which may be the one that sets it up.
+PYTHON = $$(command -v build/venv/bin/python || echo /usr/bin/python3)
 JOBS ?= $(shell nproc)
 # How long the randomised tests run: 1 is the full length. Sanitizers slow them down ten to fifty times.
 SANITIZER_TEST_SCALE ?= 0.05
@@ -16,6 +17,7 @@ FUZZ_SECONDS ?= 60
 SOAK_OPERATIONS ?= 1000000000
 # Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
 WERROR ?= OFF
+RUN_TESTS = $(PYTHON) tools/run_tests.py --jobs $(JOBS) --werror $(WERROR)
 
 .PHONY: help
 help: ## list the targets
@@ -42,12 +44,7 @@ run: ## install what is missing, build the libraries and show them at work
 .PHONY: test
 test: ## install what is missing, then the checks and every tier of tests, in a quarter of an hour; ONLY=pattern for some of them
 	tools/bootstrap.sh test
-	@$(MAKE) run-tests WHAT="$(if $(ONLY),only '$(ONLY)',quick)"
-
-# A make of its own, which finds the interpreter that the bootstrap has just set up.
-.PHONY: run-tests
-run-tests:
-	@$(PYTHON) tools/run_tests.py --jobs $(JOBS) --werror $(WERROR) $(WHAT)
+	@$(RUN_TESTS) $(if $(ONLY),only '$(ONLY)',quick)
 
 .PHONY: test-all
 test-all: test test-rest ## every test at full length, in every preset
@@ -56,20 +53,20 @@ test-all: test test-rest ## every test at full length, in every preset
 .PHONY: test-ci
 test-ci:
 	tools/bootstrap.sh test-all
-	@$(MAKE) run-tests WHAT=ci
+	@$(RUN_TESTS) ci
 
 # What test-all has beyond test.
 .PHONY: test-rest
 test-rest:
 	tools/bootstrap.sh test-all
-	@$(MAKE) run-tests WHAT=rest
+	@$(RUN_TESTS) rest
 
 # One tier of the release build: make test-unit, test-api and so on.
 TIERS := unit api model stress fuzz model_check misuse secure preload tools bench cli
 .PHONY: $(addprefix test-,$(TIERS))
 $(addprefix test-,$(TIERS)): test-%:
 	@tools/bootstrap.sh test
-	@$(MAKE) run-tests WHAT="tier $* $(if $(ONLY),--only '$(ONLY)')"
+	@$(RUN_TESTS) tier $* $(if $(ONLY),--only '$(ONLY)')
 
 .PHONY: model
 model: test-model_check ## the model checker: the orders of small cases of the lock-free code, and its mutants

@@ -38,6 +38,7 @@ file(RELATIVE_PATH pc_includedir "${pkgconfig_dir}" "${CMAKE_INSTALL_FULL_INCLUD
 configure_file("${PROJECT_SOURCE_DIR}/cmake/hakmem.pc.in" hakmem.pc @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/hakmem.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
-if(TARGET hakmem_policy)
+# The libraries for musl lie beside those for glibc, in a folder of musl's. The tool is that of the machine.
+if(TARGET hakmem_policy AND NOT CMAKE_INSTALL_LIBDIR MATCHES "-linux-musl$")
   include(HakmemInstallTool)
 endif()

@@ -219,7 +219,7 @@ def musl_programs(preset: str, jobs: int, whole: bool) -> Stage:
 
 def musl_whole(preset: str, werror: str, jobs: int) -> list[Stage]:
     """The build for musl by one compiler: its tests, which zig's C++ library needs, and programs."""
-    targets = ("hakmem", "hakmem_static", "tests_api", "tests_model", "tests_stress")
+    targets = ("hakmem", "hakmem_static", "hakmem_fast", "hakmem_secure", "tests_api", "tests_model", "tests_stress")
     targets += ("test_programs",) if preset == "musl" else ()
     return [
         Stage(f"{preset} build", build(preset, werror, *targets), 70),

@@ -40,11 +40,13 @@ def is_static_musl(path: str) -> bool:
 
 
 def library_for(interpreter: str, name: str = LIBRARY) -> Optional[Path]:
-    """The library for programs of this dynamic linker of musl: the checkout's, else the installed one."""
+    """The library for programs of this dynamic linker of musl: the checkout's, else one that is installed, first below
+    the prefix of this package."""
     machine = os.path.basename(interpreter)[len("ld-musl-") :].partition(".")[0]
     root = paths.checkout()
     candidates = [root / "build" / preset / name for preset in _PRESETS] if root is not None else []
-    candidates += [Path(prefix) / f"{machine}-linux-musl" / name for prefix in ("/usr/local/lib", "/usr/lib")]
+    folders = [*paths.library_folders_of_prefix(), Path("/usr/local/lib"), Path("/usr/lib")]
+    candidates += [folder / f"{machine}-linux-musl" / name for folder in folders]
     usual = paths.find_library(name)  # on a machine whose C library is musl
     candidates += [usual] if usual is not None else []
     return next((file.resolve() for file in candidates if file.is_file() and is_for_musl(str(file))), None)

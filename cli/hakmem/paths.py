@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Dict, List, Optional
 
 from hakmem import __version__
 from hakmem.errors import Failure
@@ -50,6 +50,15 @@ def known_to_linker() -> Dict[str, Path]:
     for name, path in rows:
         found.setdefault(name, Path(path).resolve())
     return found
+
+
+def library_folders_of_prefix() -> List[Path]:
+    """Folders of libraries below the prefix that this package is installed to. `native` is a link to the folder hakmem
+    of lib, lib64, or Debian's folder of the processor."""
+    if not _PACKAGED.is_symlink():
+        return []
+    own = _PACKAGED.resolve().parent
+    return [own, own.parent, own.parent / "lib"]
 
 
 def find_built(name: str) -> Optional[Path]:

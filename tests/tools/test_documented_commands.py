@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
+import build_wheel  # noqa: E402
 import documented_commands  # noqa: E402
 
 PAGE = """# Page
@@ -96,3 +99,11 @@ def test_a_recipe_is_run_as_a_whole(tmp_path: Path) -> None:
     assert documented_commands.runs_whole(page)
     page.write_text(PAGE)
     assert not documented_commands.runs_whole(page)
+
+
+def test_the_readme_names_one_wheel() -> None:
+    """pip refuses two wheels of one package on its command line."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (pattern,) = re.findall(r"\bdist/(\S+\.whl)", text)
+    wheels = [f"hakmem-0.1.0-py3-none-{'.'.join((*target.aliases, target.tag))}.whl" for target in build_wheel.TARGETS]
+    assert len(fnmatch.filter(wheels, pattern)) == 1

@@ -194,6 +194,83 @@ def test_the_archive_alone(prefix: Path, silent: Path, tmp_path: Path) -> None:
     expect_ours(tmp_path / "nothing")
 
 
+# Each name of the C library that is weak in the archive, as the program's own with -DOWN=1.
+EXTRAS = """
+#define _GNU_SOURCE
+#include <hakmem/hakmem.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+void free_sized(void *block, size_t size);
+void free_aligned_sized(void *block, size_t alignment, size_t size);
+void cfree(void *block);
+static int own;
+#if OWN
+static void *from_posix(size_t alignment, size_t size) {
+  void *block = NULL;
+  own++;
+  return posix_memalign(&block, alignment, size) == 0 ? block : NULL;
+}
+void *reallocarray(void *block, size_t count, size_t size) { own++; return realloc(block, count * size); }
+void *aligned_alloc(size_t alignment, size_t size) { return from_posix(alignment, size); }
+void *memalign(size_t alignment, size_t size) { return from_posix(alignment, size); }
+void *valloc(size_t size) { return from_posix(4096, size); }
+void *pvalloc(size_t size) { return from_posix(4096, size); }
+void free_sized(void *block, size_t size) { (void)size; own++; free(block); }
+void free_aligned_sized(void *block, size_t alignment, size_t size) { (void)alignment; free_sized(block, size); }
+void cfree(void *block) { own++; free(block); }
+size_t malloc_usable_size(void *block) { (void)block; own++; return 7; }
+int malloc_trim(size_t pad) { (void)pad; own++; return 7; }
+struct mallinfo mallinfo(void) { own++; return (struct mallinfo){0}; }
+struct mallinfo2 mallinfo2(void) { own++; return (struct mallinfo2){0}; }
+int malloc_info(int options, FILE *stream) { (void)options; (void)stream; own++; return 7; }
+void malloc_stats(void) { own++; }
+int mallopt(int parameter, int value) { (void)parameter; (void)value; own++; return 7; }
+#endif
+static void *expect(void *block) {
+  if (!hakmem_check_owned(block)) abort();
+  return block;
+}
+int main(void) {
+  free(expect(malloc(10)));
+  free(expect(calloc(1, 10)));
+  free(expect(realloc(NULL, 10)));
+  free(expect(reallocarray(NULL, 10, 10)));
+  free(expect(memalign(64, 10)));
+  free(expect(valloc(10)));
+  free(expect(pvalloc(10)));
+  free_sized(expect(malloc(10)), 10);
+  cfree(expect(malloc(10)));
+  void *block = expect(aligned_alloc(64, 64));
+  if (malloc_usable_size(block) < (OWN ? 7 : 64)) abort();
+  free_aligned_sized(block, 64, 64);
+  malloc_trim(0);
+  if (mallinfo().uordblks < 0 || mallinfo2().arena == 1) abort();
+  if (malloc_info(0, fopen("/dev/null", "w")) != (OWN ? 7 : 0)) abort();
+  malloc_stats();
+  mallopt(M_ARENA_MAX, 1);
+  puts(own == (OWN ? 15 : 0) ? "ok" : "not the program's own");
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("flags", ["", "-static", "-static-pie", "-O2 -flto", "gold", "lld", "mold"])
+@pytest.mark.parametrize("own", [0, 1])
+def test_names_of_the_program(prefix: Path, tmp_path: Path, own: int, flags: str) -> None:
+    """A program may define the rarer names of the C library itself, as with glibc; the others are then hakmem's."""
+    if flags[:1] not in ("", "-"):
+        if shutil.which(f"ld.{flags}") is None:
+            pytest.skip(f"{flags} is not installed")
+        flags = f"-fuse-ld={flags}"
+    (tmp_path / "program.c").write_text(EXTRAS)
+    archive = next(prefix.rglob("libhakmem-archive.a"))
+    quiet = ("-fno-builtin", "-Wno-deprecated-declarations")
+    words = (*flags.split(), *quiet, f"-DOWN={own}", f"-I{prefix / 'include'}")
+    link(tmp_path / "program.c", tmp_path / "program", *words, archive.with_name("hakmem-link.o"), archive)
+    expect_ours(tmp_path / "program")
+
+
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="rustc is not installed")
 @pytest.mark.parametrize("library", ["static=hakmem-archive", "hakmem"])
 def test_rust(prefix: Path, tmp_path: Path, library: str) -> None:

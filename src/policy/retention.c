@@ -18,8 +18,7 @@
 #include "base/arithmetic.h"
 #include "base/units.h"
 
-/* Chosen: see hk_retention_terms_t. Memory that is dearer than at the balanced price has a larger divisor. */
-#define SHARE 12
+/* Chosen: see hk_retention_terms_t. */
 #define SLACK_SHARE 2
 #define SLACK_SHARE_CHEAP 1
 #define WINDOW_LEAST_MS 100
@@ -35,7 +34,7 @@ hk_retention_terms_t hk_retention_terms(const hk_price_t *price) {
   bool is_cheap = hk_price_is_cheap(price->ns_per_mib_second);
   return (hk_retention_terms_t){
       .window_ms = hk_smaller(hk_larger(break_even_ms, WINDOW_LEAST_MS), WINDOW_MOST_MS),
-      .share = SHARE * hk_price_dearness(price->ns_per_mib_second),
+      .share = hk_retention_share(price->ns_per_mib_second),
       .slack_share = is_cheap ? SLACK_SHARE_CHEAP : SLACK_SHARE,
       .is_certain = is_cheap,
   };

@@ -17,6 +17,7 @@
 #include "policy/learn.h"
 #include "policy/low_water.h"
 #include "policy/pressure.h"
+#include "policy/price.h"
 #include "policy/refault.h"
 #include "policy/slack.h"
 
@@ -30,10 +31,18 @@ typedef enum {
   hk_purge_requested, /* a caller requested it: lazily purged memory counts as dirty */
 } hk_purge_cause_t;
 
+/* Chosen: at a price up to the balanced one, dirty memory up to this part of the memory in use may stay in any case. */
+#define HK_RETENTION_SHARE 12
+
+/* Returns HK_RETENTION_SHARE at a price: a larger divisor where memory is dearer than at the balanced one. */
+HK_INLINE size_t hk_retention_share(uint64_t ns_per_mib_second) {
+  return HK_RETENTION_SHARE * hk_price_dearness(ns_per_mib_second);
+}
+
 /* Terms that the price of memory determines. */
 typedef struct {
   uint64_t window_ms; /* the break-even time, but 0.1 s at the least and 20 s at the most */
-  size_t share;       /* dirty memory up to this part of the memory in use may stay in any case */
+  size_t share;       /* hk_retention_share */
   size_t slack_share; /* fragmentation slack is at most this part of the recent peak */
   bool is_certain;    /* memory is cheap: credit is unlimited without a purge thread, too */
 } hk_retention_terms_t;

@@ -25,9 +25,9 @@ extern HK_HIDDEN _Atomic(bool) hk_dirty_is_near_limit;
 extern HK_HIDDEN _Atomic(bool) hk_dirty_wants_heaps;
 
 /* Returns how many bytes of each kind of memory that is not in these sums a hardened build keeps for the next requests:
- * `retain`, and a twelfth of the memory in use. */
+ * `retain`, and the part of the memory in use that hk_retention_share says. */
 HK_INLINE size_t hk_dirty_room_apart(void) {
-  return hk_option.retain > 0 ? hk_option.retain + hk_dirty_in_use() / 12 : 0;
+  return hk_option.retain > 0 ? hk_option.retain + hk_dirty_in_use() / hk_retention_share(hk_option.mode) : 0;
 }
 
 /* `now_ms` is hk_os_coarse_ms(), read before a lock was taken. These functions require the part's lock. */

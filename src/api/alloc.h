@@ -49,7 +49,7 @@ HK_NOINLINE void *hk_alloc_roomy_slow(size_t size, size_t wanted);
  * there is no memory, or no room to enter the sample. */
 HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero);
 
-/* The same, and all zero. Returns NULL with ENOMEM. */
+/* hk_alloc_large for a block that is all zero, of `bytes` bytes. Returns NULL with ENOMEM. */
 void *hk_calloc_large(size_t bytes, size_t alignment);
 
 /* Allocates a block with any alignment, which is a power of two. Returns NULL with ENOMEM. */

@@ -2,7 +2,8 @@
  * and the next thread that needs a heap adopts it whole.
  *
  * At most one thread has a heap at a time. Other threads write only `shared`, `drain`, `quiet` and `attachment`, by the
- * protocols of docs/concurrency.md. They read these, the other atomic fields and `stat`.
+ * protocols of docs/concurrency.md. They read these, the other atomic fields and `stat`. The end of a named heap takes
+ * its parts from their threads: it clears part.home and part.of_thread.
  *
  * Invariants of a heap, between slow paths (heap_check.h checks them):
  *

@@ -67,8 +67,8 @@ HK_INLINE bool hk_part_is_mine(const hk_slab_t *slab, hk_heap_t *owner) {
   return owner == hk_part_table->base;
 }
 
-/* The same for a thread that has no part of it yet: takes an idle part, or makes one. Returns NULL when the system
- * refuses, and for a thread that keeps no heap. Requires that the allocator has started. */
+/* Returns the calling thread's part of the named heap: from its table, else an idle part, else a new one. Returns NULL
+ * when the system refuses, and for a thread that keeps no heap. Requires that the allocator has started. */
 hk_heap_t *hk_part_get(hk_named_t *named);
 
 /* Returns the named heap or tag that the calling thread is switched to; NULL: none. */

@@ -60,6 +60,8 @@ void hk_huge_forbid_again(uintptr_t superslab_start);
 /* Whether a look is due; if so, the caller is to call hk_huge_look, without the lock. */
 bool hk_huge_is_due_locked(uint64_t now_ms);
 
+/* This function requires the lock of the superslab's shard. */
+
 /* Notes that a part of a superslab is about to be purged, which ends its huge page. Returns whether
  * hk_huge_forbid_again is due. */
 bool hk_huge_take_apart_locked(hk_superslab_t *superslab);

@@ -156,7 +156,7 @@ TEST(NamedHeap, EachThreadFindsItsPartOfManyHeaps) {
   }
 }
 
-TEST(NamedHeap, ThreadsKeepTheirPartsWhileTheHeapEnds) {
+TEST(NamedHeap, ThreadsUseNoPartOfAHeapThatEndedBefore) {
   std::atomic<int> turn = 0;
   const int threads_count = 4;
   hakmem_heap_t *heap = hakmem_heap_create("parts", nullptr);
@@ -169,6 +169,7 @@ TEST(NamedHeap, ThreadsKeepTheirPartsWhileTheHeapEnds) {
         char *kept = static_cast<char *>(hakmem_heap_malloc(heap, 300));
         memset(kept, 1, 300);
         for (int k = 0; k < 50; k++) hakmem_free(hakmem_heap_malloc(heap, 40));
+        EXPECT_EQ(hakmem_heap_of(kept), heap);
         done++;
       }
     });
@@ -177,7 +178,8 @@ TEST(NamedHeap, ThreadsKeepTheirPartsWhileTheHeapEnds) {
     done = 0;
     turn = i;
     while (done != threads_count) std::this_thread::yield();
-    hakmem_heap_destroy(heap); /* the threads have caches of it, and use none */
+    EXPECT_GE(UsageOf(heap).bytes, size_t{1} << 16) << "a slab at least is the new heap's";
+    hakmem_heap_destroy(heap); /* the threads' tables name it */
     heap = hakmem_heap_create(i % 2 == 0 ? "parts" : "others", nullptr);
   }
   for (std::thread &thread : threads) thread.join();

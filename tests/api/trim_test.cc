@@ -120,14 +120,23 @@ TEST_F(Trim, TrimGivesBackAndSaysSo) {
   }
 }
 
+/* Of superslabs alone, in which the runs lie. */
+size_t DirtySlabBytes() { return hakmem_mallinfo2().keepcost; }
+
 TEST_F(Trim, TrimKeepsThePad) {
   hakmem_malloc_trim(0);
-  std::vector<void *> blocks = AllocateTouched(kLoads[3], kTotal);
+  std::vector<void *> blocks = AllocateTouched(kLoads[3], 6 * kMiB); /* so little that it is kept until asked for */
   FreeAll(&blocks);
-  hakmem_malloc_trim(SIZE_MAX); /* everything may stay: a hint, but no crash and no overflow */
-  hakmem_malloc_trim(size_t{1} << 40);
-  hakmem_malloc_trim(1);
-  hakmem_malloc_trim(0);
+  hakmem_malloc_trim(SIZE_MAX); /* everything may stay */
+  size_t all = DirtySlabBytes();
+  EXPECT_GE(all, 4 * kMiB);
+  EXPECT_EQ(hakmem_malloc_trim(size_t{1} << 40), 0);
+  EXPECT_EQ(DirtySlabBytes(), all);
+  EXPECT_EQ(hakmem_malloc_trim(3 * kMiB), 1);
+  EXPECT_LE(DirtySlabBytes(), 3 * kMiB);
+  EXPECT_GT(DirtySlabBytes(), kMiB / 2) << "no more went than the superslab that led below the pad";
+  EXPECT_EQ(hakmem_malloc_trim(0), 1);
+  EXPECT_EQ(DirtySlabBytes(), 0u);
 }
 
 TEST_F(Trim, LiveBlocksSurviveIt) {

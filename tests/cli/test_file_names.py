@@ -83,3 +83,4 @@ def test_of_a_process(tool: Tool, sampled: Watched) -> None:
 def test_a_plot_has_such_a_title(tool: Tool, library: Path, leaky: str) -> None:
     pytest.importorskip("matplotlib")
     good(tool, "compare", "--rounds", "1", "--warmup", "0", "--plot", f"{FOLDER}/plot.svg", "--", leaky)
+    assert "caf?" in (tool.folder / FOLDER / "plot.svg").read_text("utf-8")

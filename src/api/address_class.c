@@ -80,25 +80,15 @@ static hk_address_class_t class_in_run(hk_slab_t *slab, uintptr_t address) {
   return where;
 }
 
-/* Chosen: how far below an address in the middle of a large block its start is searched for. */
-#define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
-
-/* Searches downwards for a descriptor. Only the first slab of a large block has one, and the first and the last slab of
- * a free extent. The first one that is found decides, if its extent reaches up to `address`. */
 static hk_address_class_t class_in_large(uintptr_t address) {
-  hk_address_class_t foreign = nowhere(hk_address_foreign, address);
-  uintptr_t unit = foreign.start;
-  for (unsigned steps = 0; steps < LOOK_BACK_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
-    hk_slab_t *slab = hk_slab_of((void *)unit);
-    hk_slab_state_t state = hk_slab_state(slab);
-    if (state == hk_slab_none) continue;
-    size_t bytes = hk_load_relaxed(&slab->bytes);
-    if (address - unit >= bytes) return foreign;
-    if (state == hk_slab_large)
-      return (hk_address_class_t){.kind = hk_address_live_block, .start = unit, .bytes = bytes};
-    return state == hk_slab_free && LOAD_RACY(&slab->superslab) == NULL ? nowhere(hk_address_free, address) : foreign;
-  }
-  return foreign;
+  uintptr_t start;
+  hk_slab_t *slab = hk_region_map_find_below(address, &start);
+  if (slab == NULL) return nowhere(hk_address_foreign, address);
+  hk_slab_state_t state = hk_slab_state(slab);
+  if (state == hk_slab_large)
+    return (hk_address_class_t){.kind = hk_address_live_block, .start = start, .bytes = hk_load_relaxed(&slab->bytes)};
+  bool is_free_extent = state == hk_slab_free && LOAD_RACY(&slab->superslab) == NULL;
+  return nowhere(is_free_extent ? hk_address_free : hk_address_foreign, address);
 }
 
 /* A block of no bytes in a hardened build (space/nothing.h). */

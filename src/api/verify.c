@@ -125,28 +125,16 @@ hk_named_t *hk_finding_named(const hk_finding_t *finding) {
   return finding->is_guarded ? finding->guarded_named : hk_named_of_slab(finding->slab);
 }
 
-/* Chosen: how far below an address in the middle of a large block its start is searched for (as in
- * api/address_class.c). */
-#define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
-
 hk_finding_t hk_verify_thoroughly(const void *address) {
   hk_finding_t finding = hk_verify(address);
   if (finding.verdict != hk_verdict_foreign) return finding;
-  /* Only the first slab of a large block has a descriptor, and the first and the last slab of a free extent: search
-   * below. */
-  uintptr_t value = (uintptr_t)address;
+  uintptr_t value = (uintptr_t)address, start;
   if (value >> HK_ADDRESS_BITS != 0) return finding;
-  uintptr_t unit = value & ~(HK_SLAB_BYTES - 1);
-  for (unsigned steps = 0; steps < LOOK_BACK_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
-    hk_slab_t *slab = hk_slab_of((void *)unit);
-    hk_slab_state_t state = hk_slab_state(slab);
-    if (state == hk_slab_none) continue;
-    if (value - unit >= hk_load_relaxed(&slab->bytes)) break;
-    if (state == hk_slab_large) return verify_whole(slab, unit, value);
-    if (state == hk_slab_free && slab->superslab == NULL) {
-      return (hk_finding_t){.verdict = hk_verdict_free_extent, .slab = slab, .start = value};
-    }
-    break;
-  }
+  hk_slab_t *slab = hk_region_map_find_below(value, &start);
+  if (slab == NULL) return finding;
+  hk_slab_state_t state = hk_slab_state(slab);
+  if (state == hk_slab_large) return verify_whole(slab, start, value);
+  if (state == hk_slab_free && slab->superslab == NULL)
+    return (hk_finding_t){.verdict = hk_verdict_free_extent, .slab = slab, .start = value};
   return finding;
 }

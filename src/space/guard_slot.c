@@ -290,17 +290,10 @@ static slot_t *large_at(uintptr_t address) {
   return NULL;
 }
 
-/* Chosen: how far below an address the start of a large block is searched for. */
-#define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
-
-/* Only the first slab of a large block has a descriptor. */
 static bool is_in_large_block(uintptr_t address) {
-  for (size_t i = 1; i <= LOOK_BACK_SLABS && i * HK_SLAB_BYTES <= address; i++) {
-    const hk_slab_t *slab = hk_slab_of((void *)(address - i * HK_SLAB_BYTES));
-    if (hk_slab_state(slab) == hk_slab_none) continue;
-    return hk_slab_state(slab) == hk_slab_large && i * HK_SLAB_BYTES < hk_load_relaxed(&((hk_slab_t *)slab)->bytes);
-  }
-  return false;
+  uintptr_t start;
+  hk_slab_t *slab = hk_region_map_find_below(address, &start);
+  return slab != NULL && hk_slab_state(slab) == hk_slab_large;
 }
 
 /* Returns whether no slab and no slot has these addresses. In a child of fork, whose generation is not the first, the

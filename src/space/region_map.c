@@ -129,6 +129,20 @@ hk_slab_t *hk_region_map_find(size_t *region) {
   return NULL;
 }
 
+/* Chosen: how far below an address the start of its large block is searched for. */
+#define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
+
+hk_slab_t *hk_region_map_find_below(uintptr_t address, uintptr_t *start) {
+  uintptr_t unit = hk_align_down(address, HK_SLAB_BYTES);
+  for (unsigned steps = 0; steps < LOOK_BACK_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
+    hk_slab_t *slab = hk_slab_of((void *)unit);
+    if (hk_slab_state(slab) == hk_slab_none) continue;
+    *start = unit;
+    return address - unit < hk_load_relaxed(&slab->bytes) ? slab : NULL;
+  }
+  return NULL;
+}
+
 /* A page of the root that was only read is the system's zero page, which the kernel does not count as resident. */
 size_t hk_region_map_resident_bytes(void) {
   size_t bytes = 0, page_bytes = hk_os_page_size(), last_page = SIZE_MAX;

@@ -10,13 +10,28 @@
 #include "policy/option.h"
 #include "policy/stat.h"
 
-#define MESSAGE_BYTES 512
+typedef struct {
+  hk_format_t format; /* in `text` */
+  const char *kind;
+  char text[512];
+} message_t;
 
-/* Ends the message, writes it by one call, and aborts if the option says so. */
-static void finish(hk_format_t *message, const char *kind) {
-  hk_format_print(message, " (see: hakmem help %s)\n", kind);
+static void begin(message_t *message, const char *kind) {
+  hk_format_init(&message->format, message->text, sizeof message->text);
+  message->kind = kind;
+  hk_format_print(&message->format, "hakmem: %s: ", kind);
+}
+
+/* Ends the message and writes it by one call. */
+static void write_out(message_t *message) {
+  hk_format_print(&message->format, " (see: hakmem help %s)\n", message->kind);
+  hk_os_write_stderr(message->text, message->format.length);
+}
+
+/* The same for a misuse, which the option may silence. Aborts if the option says so. */
+static void finish(message_t *message) {
   hk_stat_add(hk_stat_misuse, 1);
-  if (hk_option.on_misuse != hk_misuse_ignore) hk_os_write_stderr(message->text, message->length);
+  if (hk_option.on_misuse != hk_misuse_ignore) write_out(message);
   if (hk_option.on_misuse == hk_misuse_abort) hk_os_abort();
 }
 
@@ -64,68 +79,57 @@ static hk_guard_noticed_t noticed_by(hk_act_t act) {
 
 void hk_misuse_address(hk_act_t act, const void *address) {
   if (hk_guard_slot_has_pool() && hk_guarded_misuse(noticed_by(act), (uintptr_t)address)) return;
-  char text[MESSAGE_BYTES];
-  hk_format_t message;
   hk_finding_t finding = hk_verify_thoroughly(address);
-  const char *kind = kind_of(act, finding.verdict);
-  hk_format_init(&message, text, sizeof text);
-  hk_format_print(&message, "hakmem: %s: ", kind);
-  describe(&message, (uintptr_t)address, &finding);
-  finish(&message, kind);
+  message_t message;
+  begin(&message, kind_of(act, finding.verdict));
+  describe(&message.format, (uintptr_t)address, &finding);
+  finish(&message);
 }
 
 void hk_misuse_overflow(const void *block, size_t bytes) {
-  char text[MESSAGE_BYTES];
-  hk_format_t message;
-  hk_format_init(&message, text, sizeof text);
-  hk_format_print(&message, "hakmem: overflow: block %p of %u bytes was written to behind its end", (uintptr_t)block,
+  message_t message;
+  begin(&message, "overflow");
+  hk_format_print(&message.format, "block %p of %u bytes was written to behind its end", (uintptr_t)block,
                   (uint64_t)bytes);
-  finish(&message, "overflow");
+  finish(&message);
 }
 
 void hk_misuse_told_size(const void *block, size_t bytes, const size_t *alignment, size_t size) {
-  char text[MESSAGE_BYTES];
-  hk_format_t message;
-  hk_format_init(&message, text, sizeof text);
-  hk_format_print(&message, "hakmem: wrong-size: %p is a block of %u bytes, and was freed as one of %u bytes",
-                  (uintptr_t)block, (uint64_t)bytes, (uint64_t)size);
-  if (alignment != NULL) hk_format_print(&message, " with an alignment of %u", (uint64_t)*alignment);
-  finish(&message, "wrong-size");
+  message_t message;
+  begin(&message, "wrong-size");
+  hk_format_print(&message.format, "%p is a block of %u bytes, and was freed as one of %u bytes", (uintptr_t)block,
+                  (uint64_t)bytes, (uint64_t)size);
+  if (alignment != NULL) hk_format_print(&message.format, " with an alignment of %u", (uint64_t)*alignment);
+  finish(&message);
 }
 
 void hk_misuse_damage(const void *block) {
-  char text[MESSAGE_BYTES];
-  hk_format_t message;
   hk_finding_t finding = hk_verify(block);
-  hk_format_init(&message, text, sizeof text);
+  message_t message;
+  begin(&message, "damaged-block");
   if (finding.bytes != 0) {
-    hk_format_print(&message, "hakmem: damaged-block: free block %p of %u bytes was written to after it was freed",
-                    (uintptr_t)block, (uint64_t)finding.bytes);
+    hk_format_print(&message.format, "free block %p of %u bytes was written to after it was freed", (uintptr_t)block,
+                    (uint64_t)finding.bytes);
   } else {
-    hk_format_print(&message, "hakmem: damaged-block: a list of free blocks leads to %p, which is no block",
-                    (uintptr_t)block);
+    hk_format_print(&message.format, "a list of free blocks leads to %p, which is no block", (uintptr_t)block);
   }
-  finish(&message, "damaged-block");
+  finish(&message);
 }
 
 void hk_misuse_heap(const void *heap, const char *name) {
-  char text[MESSAGE_BYTES];
-  hk_format_t message;
-  hk_format_init(&message, text, sizeof text);
-  hk_format_print(&message, "hakmem: destroyed-heap: the heap at %p was destroyed before; its last name is \"",
-                  (uintptr_t)heap);
-  hk_format_name(&message, name);
-  hk_format_text(&message, "\"");
-  finish(&message, "destroyed-heap");
+  message_t message;
+  begin(&message, "destroyed-heap");
+  hk_format_print(&message.format, "the heap at %p was destroyed before; its last name is \"", (uintptr_t)heap);
+  hk_format_name(&message.format, name);
+  hk_format_text(&message.format, "\"");
+  finish(&message);
 }
 
 void hk_misuse_leaked_heap(const char *name, uint64_t blocks, uint64_t bytes) {
-  char text[MESSAGE_BYTES];
-  hk_format_t message;
-  hk_format_init(&message, text, sizeof text);
-  hk_format_text(&message, "hakmem: leaked-heap: heap \"");
-  hk_format_name(&message, name);
-  hk_format_print(&message, "\" is destroyed with %u blocks of %u bytes in use (see: hakmem help leaked-heap)\n",
-                  blocks, bytes);
-  hk_os_write_stderr(message.text, message.length);
+  message_t message;
+  begin(&message, "leaked-heap");
+  hk_format_text(&message.format, "heap \"");
+  hk_format_name(&message.format, name);
+  hk_format_print(&message.format, "\" is destroyed with %u blocks of %u bytes in use", blocks, bytes);
+  write_out(&message);
 }

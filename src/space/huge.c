@@ -102,17 +102,21 @@ static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t byte
 
 /* ---- Superslabs. */
 
-/* Returns the start of a superslab that is wholly in use, and not huge: of a huge one all is resident, whether it is
- * dense or not. Returns 0 when the next few records have none. */
+/* Returns whether a superslab is wholly in use, and not huge: of a huge one all is resident, whether it is dense or
+ * not. */
+static bool is_full_and_small(const hk_superslab_t *superslab) {
+  return superslab->free_mask == 0 && superslab->slab_mask == HK_MASK_ALL && !superslab->has_hole &&
+         !superslab->is_huge;
+}
+
+/* Returns the start of such a superslab; 0 when the next few records have none. */
 static uintptr_t find_full(void) {
   uintptr_t start = 0;
   hk_superslab_index_lock_all();
   for (unsigned looks = HK_HUGE_FULL_LOOKS; looks > 0 && start == 0; looks--) {
     huge.last_full = hk_superslab_index_next_record_locked(huge.last_full);
     if (huge.last_full == NULL) break;
-    const hk_superslab_t *superslab = huge.last_full;
-    bool is_full = superslab->free_mask == 0 && superslab->slab_mask == HK_MASK_ALL && !superslab->has_hole;
-    if (is_full && !superslab->is_huge) start = superslab->start;
+    if (is_full_and_small(huge.last_full)) start = huge.last_full->start;
   }
   hk_superslab_index_unlock_all();
   return start;
@@ -171,8 +175,7 @@ static hk_superslab_t *find_old_locked(uint64_t now_ms, unsigned *looks) {
     hk_superslab_t *superslab = hk_superslab_index_next_record_locked(huge.last);
     if (superslab == NULL) return NULL;
     huge.last = superslab;
-    if (superslab->start == 0 || superslab->free_mask != 0 || superslab->is_huge) continue;
-    if (superslab->slab_mask != HK_MASK_ALL || superslab->has_hole) continue;
+    if (superslab->start == 0 || !is_full_and_small(superslab)) continue;
     uint64_t since_ms = superslab->full_since_ms;
     bool is_old = since_ms != 0 && now_ms > since_ms && is_old_enough(now_ms - since_ms);
     if (since_ms == 0 || is_old) superslab->full_since_ms = now_ms;

@@ -127,17 +127,14 @@ static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *zero) {
   return block;
 }
 
-/* Chosen: from this number of large blocks on, no block is a mapping of whole pages. The kernel allows a process 65,530
- * mappings by default. */
-#define PAGES_MOST_BLOCKS 16384
-
 /* Whether a block of `bytes` is a mapping of whole pages: one of whole slabs is so only in a hardened build. */
 static bool is_whole_pages(const hk_slab_t *slab, size_t bytes) {
   return HK_HARDENED ? slab->is_lone : bytes % HK_SLAB_BYTES != 0;
 }
 
 void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
-  if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES || hk_load_relaxed(&block_count) >= PAGES_MOST_BLOCKS) return NULL;
+  if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES) return NULL;
+  if (hk_load_relaxed(&block_count) >= HK_SHORTAGE_MAPPINGS_MOST) return NULL; /* counts large blocks of any kind */
   size_t block_bytes = hk_align_up(bytes > 0 ? bytes : 1, hk_os_page_size());
   return map_new(block_bytes, alignment > HK_SLAB_BYTES ? alignment : HK_SLAB_BYTES, HK_HARDENED, zero);
 }

@@ -12,14 +12,11 @@
 #include "space/huge.h"
 #include "space/purge.h"
 #include "space/region_map.h"
+#include "space/shortage.h"
 #include "space/superslab.h"
 #include "space/superslab_index.h"
 
-/* Chosen: the most slabs of short spans. Each is a mapping, and the kernel allows a process 65,530 of them by
- * default. */
-#define MOST_COUNT 16384
-
-/* The slabs of short spans. */
+/* The slabs of short spans. Each is a mapping. */
 static _Atomic(uint32_t) short_count;
 
 static void count(uint32_t change) { (void)hk_add_relaxed(&short_count, change); }
@@ -53,7 +50,7 @@ static uintptr_t map(size_t bytes) {
 
 hk_slab_t *hk_short_span_acquire(size_t bytes) {
   HK_ASSERT(bytes > 0 && bytes <= HK_SLAB_BYTES, "a short span has a part of a slab");
-  if (hk_load_relaxed(&short_count) >= MOST_COUNT) return NULL;
+  if (hk_load_relaxed(&short_count) >= HK_SHORTAGE_MAPPINGS_MOST) return NULL;
   hk_superslab_t *record = hk_superslab_index_take_record();
   if (record == NULL) return NULL;
   uintptr_t start = map(bytes);
@@ -102,7 +99,7 @@ hk_cut_t hk_short_span_cut(hk_slab_t *span, size_t bytes) {
   uintptr_t start = hk_slab_start(span + span->slab_count - 1);
   if (bytes == old_bytes) return hk_cut_nothing;
   bool is_new = old_bytes == HK_SLAB_BYTES;
-  if (is_new && hk_load_relaxed(&short_count) >= MOST_COUNT) return hk_cut_refused;
+  if (is_new && hk_load_relaxed(&short_count) >= HK_SHORTAGE_MAPPINGS_MOST) return hk_cut_refused;
   begin_holes(span->superslab);
   if (!hk_os_unmap((void *)(start + bytes), old_bytes - bytes)) return hk_cut_refused;
   hk_store_relaxed(&span->bytes, bytes);

@@ -12,7 +12,7 @@ using namespace hakmem_test;
 
 namespace {
 
-constexpr size_t kManyBlocks = 16500; /* a hardened build has up to 16,384 mappings */
+constexpr size_t kManyBlocks = 16500; /* a hardened build has up to 16,382 mappings */
 
 void Fill(char *block, size_t bytes, char value) { block[0] = block[bytes / 2] = block[bytes - 1] = value; }
 

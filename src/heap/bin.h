@@ -90,6 +90,28 @@ HK_INLINE uint32_t hk_free_list_count(hk_block_t *block, uint32_t most, hk_block
   return count;
 }
 
+/* Returns the block behind those that hk_free_list_count has counted from `first` on: HK_LIST_END, or one more. */
+HK_INLINE hk_block_t *hk_free_list_rest(hk_block_t *first, hk_block_t *last) {
+  return last != NULL ? hk_block_next(last) : first;
+}
+
+/* Makes `rest` what follows `last` in the list; with NULL, the whole list. */
+HK_INLINE void hk_free_list_set_rest(hk_free_list_t *list, hk_block_t *last, hk_block_t *rest) {
+  if (last != NULL) {
+    hk_block_link(last, rest);
+  } else {
+    list->free = rest;
+  }
+}
+
+/* Counts a list. Returns false where it is damaged, or longer than `most`: a block that was freed twice makes a
+ * ring. */
+HK_INLINE bool hk_free_list_measure(hk_block_t *first, uint32_t most, uint32_t *length) {
+  hk_block_t *last;
+  *length = hk_free_list_count(first, most, &last);
+  return hk_free_list_rest(first, last) == HK_LIST_END;
+}
+
 /* Returns the length of a list, up to a damaged block. */
 HK_INLINE uint32_t hk_free_list_length(hk_block_t *block) {
   hk_block_t *last;

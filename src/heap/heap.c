@@ -86,7 +86,6 @@ size_t hk_heap_count(hk_heap_life_t life) {
 HK_NOINLINE void hk_heap_note_given_slow(hk_heap_t *heap, unsigned class_index, uint32_t length) {
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   if (!hk_load_relaxed(&countdown->is_open) || countdown->at_mark == HK_COUNTDOWN_UNKNOWN) return;
-  const hk_free_list_t *bin = &heap->bin[class_index];
-  uint32_t before = countdown->at_mark + (bin->mark - bin->countdown);
+  uint32_t before = hk_heap_list_sum(countdown, &heap->bin[class_index]);
   if (before > length) hk_heap_count_given(countdown, before - length);
 }

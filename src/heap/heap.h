@@ -215,6 +215,16 @@ HK_INLINE void hk_heap_note_length(hk_heap_t *heap, unsigned class_index, uint32
   list->mark = list->countdown;
 }
 
+/* Returns the length of a list at its mark plus the blocks that came back since: what a closed bin's effective free
+ * list has, and what an open bin has and has given. Requires that at_mark is known. The second function is for a
+ * metered bin. */
+HK_INLINE uint32_t hk_heap_list_sum(const hk_sample_countdown_t *countdown, const hk_free_list_t *list) {
+  return countdown->at_mark + (list->mark - list->countdown);
+}
+HK_INLINE uint32_t hk_heap_metered_sum(const hk_sample_countdown_t *countdown, const hk_free_list_t *bin) {
+  return countdown->at_mark + (countdown->mark - bin->countdown);
+}
+
 /* Replaces the blocks until the next sample. What `drawn` and `until` count together stays. */
 HK_INLINE void hk_heap_set_until(hk_sample_countdown_t *countdown, uint32_t until) {
   countdown->drawn += (uint64_t)until - countdown->until;
@@ -259,6 +269,9 @@ HK_INLINE void hk_heap_leave(hk_heap_t *heap) {
 
 /* Returns the named heap or tag that the heap is a part of; NULL: none. Any thread. */
 HK_INLINE hk_named_t *hk_heap_named(const hk_heap_t *heap) { return hk_load_relaxed(&((hk_heap_t *)heap)->part.named); }
+
+/* Returns whether the heap is a part of a named heap or tag. Any thread, any heap. */
+HK_INLINE bool hk_heap_is_part(const hk_heap_t *heap) { return heap != HK_EMPTY_HEAP && hk_heap_named(heap) != NULL; }
 
 /* Returns the quarantine of a heap of a hardened build, which lies behind the heap. */
 HK_INLINE hk_quarantine_t *hk_heap_quarantine(hk_heap_t *heap) { return (hk_quarantine_t *)(heap + 1); }

@@ -20,19 +20,9 @@ void hk_heap_check_note_fork(void) { hk_store_relaxed(&is_exact, false); }
 
 /* ---- Lists of blocks. */
 
-/* Counts a list. Returns false where it is damaged, or longer than `most`: a block that was freed twice makes a
- * ring. */
-static bool measure(const hk_block_t *list, unsigned most, unsigned *length) {
-  for (*length = 0; list != HK_LIST_END; list = hk_block_next(list)) {
-    if (*length == most || !hk_block_is_intact(list)) return false;
-    ++*length;
-  }
-  return true;
-}
-
 static unsigned capacity_of(const hk_slab_t *span) { return hk_short_span_capacity(span); }
 
-/* The same for blocks of one span. Checks that each of them is a block of it. */
+/* hk_free_list_measure for blocks of one span. Checks that each of them is a block of it. */
 static bool measure_of_span(const hk_slab_t *span, const hk_block_t *list, unsigned *length) {
   for (*length = 0; list != HK_LIST_END; list = hk_block_next(list)) {
     if (*length == capacity_of(span) || !hk_block_is_intact(list)) return false;
@@ -134,7 +124,7 @@ static void check_counted(const hk_heap_t *heap, unsigned class_index, unsigned 
   const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) return;
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
-  uint32_t counted = countdown->at_mark + (list->mark - list->countdown);
+  uint32_t counted = hk_heap_list_sum(countdown, list);
   if (list == &heap->bin[class_index]) {
     HK_REQUIRE(length <= counted, "an open bin has at most what it was given and what came back");
   } else {
@@ -164,8 +154,8 @@ static void check_metered(const hk_heap_t *heap, unsigned class_index, unsigned 
   HK_REQUIRE(hk_heap_is_sampled(heap), "a metered bin is of a sampled heap");
   const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) return;
-  uint32_t came_back = countdown->mark - heap->bin[class_index].countdown;
-  HK_REQUIRE(length <= countdown->at_mark + came_back, "a metered bin has at most its blocks and what came back");
+  uint32_t counted = hk_heap_metered_sum(countdown, &heap->bin[class_index]);
+  HK_REQUIRE(length <= counted, "a metered bin has at most its blocks and what came back");
   HK_REQUIRE(countdown->at_mark <= countdown->until, "a metered bin's blocks end at the next sample");
 }
 
@@ -173,7 +163,8 @@ static unsigned check_mid_bin(hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   unsigned length, room = heap->state[class_index].room;
   bool is_metered = list->mark == 0;
-  if (!measure(list->free, is_metered ? MOST_METERED : room, &length) || !hk_load_relaxed(&is_exact)) return length;
+  if (!hk_free_list_measure(list->free, is_metered ? MOST_METERED : room, &length) || !hk_load_relaxed(&is_exact))
+    return length;
   HK_REQUIRE(list->countdown > 0, "a mid bin that is full is spilled at once");
   if (is_metered) {
     check_metered(heap, class_index, length);

@@ -9,22 +9,13 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 
-/* Counts a list. Returns false where it is damaged, or longer than `limit`. */
-static bool measure(const hk_block_t *list, unsigned limit, unsigned *length) {
-  for (*length = 0; list != HK_LIST_END; list = hk_block_next(list)) {
-    if (*length == limit || !hk_block_is_intact(list)) return false;
-    ++*length;
-  }
-  return true;
-}
-
 static void purge_tiny(hk_heap_t *heap, unsigned class_index, bool for_good) {
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   if (span == NULL) return;
   unsigned carved = hk_load_relaxed(&span->carved);
   unsigned length;
   hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
-  if (!measure(list->free, carved, &length)) return;
+  if (!hk_free_list_measure(list->free, carved, &length)) return;
   if (length == carved) {
     hk_heap_note_given(heap, class_index, length);
     list->free = HK_LIST_END;

@@ -22,18 +22,10 @@ static void return_to_span(hk_heap_t *heap, hk_block_t *block) {
 
 static void spill(hk_heap_t *heap, unsigned class_index, unsigned keep) {
   hk_free_list_t *bin = &heap->bin[class_index];
-  hk_block_t *last_kept = NULL;
-  hk_block_t *block = bin->free;
-  unsigned kept = 0;
-  for (; kept < keep && hk_block_is_intact(block); kept++) {
-    last_kept = block;
-    block = hk_block_next(block);
-  }
-  if (last_kept != NULL) {
-    hk_block_link(last_kept, HK_LIST_END);
-  } else {
-    bin->free = HK_LIST_END;
-  }
+  hk_block_t *last_kept;
+  unsigned kept = hk_free_list_count(bin->free, keep, &last_kept);
+  hk_block_t *block = hk_free_list_rest(bin->free, last_kept);
+  hk_free_list_set_rest(bin, last_kept, HK_LIST_END);
   bin->countdown = heap->state[class_index].room - kept;
   while (block != HK_LIST_END) {
     if (!hk_block_is_intact(block)) {
@@ -57,10 +49,7 @@ static void settle(hk_heap_t *heap, unsigned class_index) {
   bool is_first = state->spilled == 0;
   unsigned full = state->room, keep = is_first ? full / 2 : 0;
   note_spilled(state, full - keep);
-  if (!is_first) {
-    unsigned least = hk_class_room(class_index, 0);
-    state->room = (uint16_t)(full / 2 > least ? full / 2 : least);
-  }
+  if (!is_first) state->room = (uint16_t)hk_larger(full / 2, HK_ROOM_LEAST_BLOCKS);
   spill(heap, class_index, keep);
 }
 
@@ -81,13 +70,9 @@ static void set_rest_aside(hk_heap_t *heap, unsigned class_index, uint32_t lengt
   hk_free_list_t *bin = &heap->bin[class_index], *aside = aside_of(heap, class_index);
   hk_block_t *last;
   if (aside->free != HK_LIST_END || hk_free_list_count(bin->free, keep, &last) < keep) return;
-  aside->free = last != NULL ? hk_block_next(last) : bin->free;
+  aside->free = hk_free_list_rest(bin->free, last);
   aside->countdown = length - keep;
-  if (last != NULL) {
-    hk_block_link(last, HK_LIST_END);
-  } else {
-    bin->free = HK_LIST_END;
-  }
+  hk_free_list_set_rest(bin, last, HK_LIST_END);
 }
 
 void hk_mid_meter(hk_heap_t *heap, unsigned class_index) {
@@ -112,13 +97,9 @@ void hk_mid_meter(hk_heap_t *heap, unsigned class_index) {
  * damaged. */
 static uint32_t take_back(hk_heap_t *heap, unsigned class_index, hk_block_t *last) {
   hk_free_list_t *bin = &heap->bin[class_index], *aside = aside_of(heap, class_index);
-  if ((last != NULL ? hk_block_next(last) : bin->free) != HK_LIST_END) return 0;
+  if (hk_free_list_rest(bin->free, last) != HK_LIST_END) return 0;
   uint32_t count = aside->countdown;
-  if (last != NULL) {
-    hk_block_link(last, aside->free);
-  } else {
-    bin->free = aside->free;
-  }
+  hk_free_list_set_rest(bin, last, aside->free);
   *aside = (hk_free_list_t){.free = HK_LIST_END};
   return count;
 }
@@ -132,7 +113,7 @@ static bool unmeter(hk_heap_t *heap, unsigned class_index) {
   if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) {
     hk_heap_set_until(countdown, HK_COUNTDOWN_UNKNOWN);
   } else if (countdown->until != HK_COUNTDOWN_UNKNOWN) {
-    hk_heap_count_given(countdown, countdown->at_mark + (countdown->mark - bin->countdown) - length);
+    hk_heap_count_given(countdown, hk_heap_metered_sum(countdown, bin) - length);
   }
   length += take_back(heap, class_index, last);
   bin->mark = 1;
@@ -165,7 +146,7 @@ static bool set_free_aside(hk_heap_t *heap, unsigned class_index) {
 static bool extend(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  uint32_t room = heap->state[class_index].room, sum = countdown->at_mark + (countdown->mark - bin->countdown);
+  uint32_t room = heap->state[class_index].room, sum = hk_heap_metered_sum(countdown, bin);
   bool is_known = countdown->at_mark != HK_COUNTDOWN_UNKNOWN && countdown->until != HK_COUNTDOWN_UNKNOWN;
   hk_block_t *last;
   if (!is_known || sum >= countdown->until || hk_free_list_count(bin->free, room, &last) == room) return false;
@@ -217,13 +198,9 @@ void hk_mid_settle(hk_heap_t *heap, unsigned class_index) {
 static unsigned take_from_span(hk_heap_t *heap, hk_slab_t *span, unsigned most) {
   hk_free_list_t *bin = &heap->bin[span->class_index];
   hk_block_t *first = span->own.free;
-  hk_block_t *last = NULL;
-  hk_block_t *rest = first;
-  unsigned count = 0;
-  for (; count < most && hk_block_is_intact(rest); count++) {
-    last = rest;
-    rest = hk_block_next(rest);
-  }
+  hk_block_t *last;
+  unsigned count = hk_free_list_count(first, most, &last);
+  hk_block_t *rest = hk_free_list_rest(first, last);
   bool is_lost = count < most && rest != HK_LIST_END; /* the rest of the list cannot be reached */
   if (is_lost) {
     heap->damaged = rest;

@@ -25,10 +25,8 @@ HK_THREAD_LOCAL hk_part_table_t *hk_part_table = (hk_part_table_t *)&no_table;
 static hk_heap_t *first_unused;
 static hk_part_table_t *first_free_table;
 
-static bool is_a_part(const hk_heap_t *heap) { return heap != HK_EMPTY_HEAP && hk_heap_named(heap) != NULL; }
-
 const hk_heap_t *hk_part_base_of(const hk_part_table_t *table, const hk_heap_t *heap) {
-  return is_a_part(heap) ? table->base : heap;
+  return hk_heap_is_part(heap) ? table->base : heap;
 }
 
 /* ---- Tables. */
@@ -196,14 +194,14 @@ static void let_go(hk_heap_t *part) {
 static hk_heap_t *switch_to(hk_heap_t *part) {
   hk_lock_put_repair_off();
   hk_heap_t *before = hk_exchange_acquire(&hk_thread_heap, part); /* with an examiner's compare-exchange */
-  if (!is_a_part(before) && hk_part_table != NO_TABLE) hk_part_table->base = before;
+  if (!hk_heap_is_part(before) && hk_part_table != NO_TABLE) hk_part_table->base = before;
   hk_lock_let_repair_come();
   return before;
 }
 
 static void switch_back(hk_heap_t *before) {
   hk_lock_put_repair_off();
-  if (!is_a_part(before) && hk_part_table != NO_TABLE) hk_part_table->base = HK_EMPTY_HEAP;
+  if (!hk_heap_is_part(before) && hk_part_table != NO_TABLE) hk_part_table->base = HK_EMPTY_HEAP;
   hk_store_relaxed(&hk_thread_heap, before);
   hk_lock_let_repair_come();
 }
@@ -226,13 +224,13 @@ hk_part_switch_t hk_part_enter(hk_named_t *named) {
 /* The thread may have lost or taken up its own heap since the switch, on its base: the table knows. */
 void hk_part_leave(const hk_part_switch_t *it) {
   if (it->part == NULL) return;
-  switch_back(is_a_part(it->before) || hk_part_table == NO_TABLE ? it->before : hk_part_table->base);
+  switch_back(hk_heap_is_part(it->before) || hk_part_table == NO_TABLE ? it->before : hk_part_table->base);
   if (it->is_borrowed) let_go(it->part);
 }
 
 hk_heap_t *hk_part_enter_base(void) {
   hk_heap_t *part = hk_thread_own();
-  if (HK_LIKELY(!is_a_part(part))) return NULL;
+  if (HK_LIKELY(!hk_heap_is_part(part))) return NULL;
   switch_back(hk_part_table != NO_TABLE ? hk_part_table->base : HK_EMPTY_HEAP);
   return part;
 }
@@ -263,7 +261,7 @@ static void follow_tags(hk_part_table_t *table) {
   while (i > 0 && table->tag[i - 1].part == NULL) i--;
   if (i > 0) {
     (void)switch_to(table->tag[i - 1].part);
-  } else if (is_a_part(hk_thread_own())) {
+  } else if (hk_heap_is_part(hk_thread_own())) {
     switch_back(table->base);
   }
 }
@@ -385,7 +383,7 @@ void hk_part_visit(hk_named_t *named, void (*visit)(hk_heap_t *part)) {
 void hk_part_on_exit(void) {
   hk_part_table_t *table = hk_part_table;
   if (table == NO_TABLE) return;
-  if (is_a_part(hk_thread_own())) switch_back(table->base);
+  if (hk_heap_is_part(hk_thread_own())) switch_back(table->base);
   hk_part_table = NO_TABLE;
   for (hk_heap_t *part; (part = withdraw_first(table)) != NULL;) let_go(part);
   hk_lock_acquire(hk_lock_heap_pool);
@@ -478,7 +476,7 @@ void hk_part_adopt(hk_part_table_t *table, const hk_forker_t *forker) {
   if (table == NO_TABLE) return;
   hk_list_init(&table->parts);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (!is_a_part(heap) || hk_load_relaxed(&heap->part.home) != forker->variable) continue;
+    if (!hk_heap_is_part(heap) || hk_load_relaxed(&heap->part.home) != forker->variable) continue;
     heap->part.table = table;
     hk_list_push_front(&table->parts, &heap->part.of_thread);
   }

@@ -74,7 +74,7 @@ hk_heap_t *hk_part_get(hk_named_t *named);
 /* Returns the named heap or tag that the calling thread is switched to; NULL: none. */
 HK_INLINE hk_named_t *hk_part_current(void) {
   const hk_heap_t *heap = hk_thread_own();
-  return HK_LIKELY(heap == HK_EMPTY_HEAP || hk_heap_named(heap) == NULL) ? NULL : hk_heap_named(heap);
+  return HK_LIKELY(!hk_heap_is_part(heap)) ? NULL : hk_heap_named(heap);
 }
 
 /* A switch to a part, from the call of hk_part_enter to that of hk_part_leave. `part` is NULL when there was none to be

@@ -30,8 +30,6 @@ static void set_taken(hk_heap_t *heap) {
 
 /* ---- Parts of named heaps and tags are in no place: their `life` alone says that they are idle. */
 
-static bool is_part(const hk_heap_t *heap) { return hk_heap_named(heap) != NULL; }
-
 static bool take_part(hk_heap_t *part) {
   uint8_t expected = hk_heap_idle;
   if (hk_heap_life(part) != hk_heap_idle) return false;
@@ -252,7 +250,7 @@ hk_heap_t *hk_heap_take(void) {
 
 bool hk_heap_take_this(hk_heap_t *heap) {
   hk_lock_wait_for_repair();
-  if (HK_UNLIKELY(is_part(heap))) return take_part(heap);
+  if (HK_UNLIKELY(hk_heap_is_part(heap))) return take_part(heap);
   unsigned shard = hk_load_relaxed(&heap->shard); /* where it is, unless that is an old value */
   unsigned count = slot_count();
   for (unsigned k = 0; k < count; k++) {
@@ -268,9 +266,7 @@ void hk_heap_keep_slow(hk_heap_t *heap) {
 /* ---- The offer of an idle heap. */
 
 static bool has_to_give(const hk_heap_t *heap, unsigned class_index) {
-  const hk_list_t *partial = &heap->state[class_index].partial;
-  if (hk_list_is_linked(partial) && !hk_list_is_empty(partial)) return true;
-  return hk_span_active_has_room(heap, class_index);
+  return hk_span_first_partial(heap, class_index) != NULL || hk_span_active_has_room(heap, class_index);
 }
 
 static void make_offer(hk_heap_t *heap) {
@@ -306,7 +302,7 @@ static bool put_in_slot(hk_heap_t *heap, unsigned count) {
 }
 
 static void put(hk_heap_t *heap, push_t push) {
-  if (HK_UNLIKELY(is_part(heap))) {
+  if (HK_UNLIKELY(hk_heap_is_part(heap))) {
     put_part(heap);
     return;
   }
@@ -340,7 +336,7 @@ static bool give_back(hk_heap_t *heap, push_t push) {
 bool hk_heap_give_back(hk_heap_t *heap) { return give_back(heap, hk_list_push_front); }
 
 bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for) {
-  if (is_part(heap) || hk_heap_pool_is_deep()) return false;
+  if (hk_heap_is_part(heap) || hk_heap_pool_is_deep()) return false;
   prepare(heap);
   if (!put_in_slot(heap, HK_POOL_WARM)) return false;
   *is_waited_for = is_awaited(heap);
@@ -389,7 +385,7 @@ void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
     visit_one(heap, visit, hk_list_push_back); /* behind those not visited yet */
   }
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (HK_UNLIKELY(is_part(heap)) && take_part(heap)) visit_one(heap, visit, hk_list_push_back);
+    if (HK_UNLIKELY(hk_heap_is_part(heap)) && take_part(heap)) visit_one(heap, visit, hk_list_push_back);
   }
 }
 
@@ -412,14 +408,15 @@ void hk_heap_repair(void) {
 /* Counts the blocks that a vanished owner's list has given, for a part that counts. Returns the length of the list,
  * from which the count goes on; HK_COUNTDOWN_UNKNOWN: the heap is no such part, or the list was not counted. */
 static uint32_t count_given(hk_heap_t *heap, const hk_free_list_t *free_list, unsigned class_index) {
-  if (!is_part(heap) || !hk_heap_is_sampled(heap) || free_list != &heap->bin[class_index]) return HK_COUNTDOWN_UNKNOWN;
+  if (!hk_heap_is_part(heap) || !hk_heap_is_sampled(heap) || free_list != &heap->bin[class_index])
+    return HK_COUNTDOWN_UNKNOWN;
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   bool is_open = hk_load_relaxed(&countdown->is_open);
   if (!is_open || countdown->at_mark == HK_COUNTDOWN_UNKNOWN || countdown->until == HK_COUNTDOWN_UNKNOWN)
     return HK_COUNTDOWN_UNKNOWN;
   bool is_metered = hk_class_is_mid(class_index);
   uint32_t length = hk_free_list_length(free_list->free);
-  uint32_t before = countdown->at_mark + ((is_metered ? countdown->mark : free_list->mark) - free_list->countdown);
+  uint32_t before = is_metered ? hk_heap_metered_sum(countdown, free_list) : hk_heap_list_sum(countdown, free_list);
   if (before > length) hk_heap_count_given(countdown, before - length);
   return length;
 }
@@ -452,7 +449,7 @@ static void reset_countdowns(hk_heap_t *heap) {
 
 static bool is_forkers(hk_heap_t *heap, const hk_forker_t *forker) {
   if (heap == forker->heap || heap == forker->base) return true;
-  return is_part(heap) && hk_load_relaxed(&heap->part.home) == forker->variable;
+  return hk_heap_is_part(heap) && hk_load_relaxed(&heap->part.home) == forker->variable;
 }
 
 static void settle_orphan(hk_heap_t *heap, const hk_forker_t *forker) {

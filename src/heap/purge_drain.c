@@ -180,8 +180,7 @@ static hk_block_t *drain(hk_heap_t *heap, uint64_t now_ms) {
 
 /* ---- Which threads sleep. */
 
-/* Returns how often the heap's thread was in a slow path, plus the drained blocks: some slow paths change only that
- * count. */
+/* Returns a count that changes with each slow path of the heap's thread that collects remote frees. */
 static uint64_t slow_paths_of(hk_heap_t *heap) {
   return hk_load_relaxed(&heap->stat.value[hk_stat_refill]) + hk_load_relaxed(&heap->stat.value[hk_stat_remote_drain]);
 }
@@ -189,7 +188,7 @@ static uint64_t slow_paths_of(hk_heap_t *heap) {
 /* Returns whether blocks wait that were not looked at before. The same block can be first again, but only after a slow
  * path that collected it. */
 static bool is_waiting(hk_heap_t *heap) {
-  if (hk_heap_life(heap) != hk_heap_attached || hk_heap_named(heap) != NULL) return false;
+  if (hk_heap_life(heap) != hk_heap_attached || hk_heap_is_part(heap)) return false;
   hk_block_t *incoming = hk_load_relaxed(&heap->shared.incoming);
   if (incoming == HK_LIST_END) return false;
   return incoming != heap->drain.put_back || slow_paths_of(heap) != heap->drain.slow_paths;

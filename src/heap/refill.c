@@ -100,8 +100,8 @@ static bool take_used(hk_heap_t *heap, unsigned class_index) {
   hk_list_t *partial = &heap->state[class_index].partial;
   if (!hk_list_is_linked(partial)) hk_list_init(partial);
   if (hk_class_is_mid(class_index)) return hk_mid_fill(heap, class_index);
-  if (hk_list_is_empty(partial)) return false;
-  hk_slab_t *span = HK_CONTAINER_OF(partial->next, hk_slab_t, link);
+  hk_slab_t *span = hk_span_first_partial(heap, class_index);
+  if (span == NULL) return false;
   hk_span_unlink(span);
   switch_to(heap, span);
   return has_blocks(heap, class_index);
@@ -115,9 +115,8 @@ static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index, hk_block_t *
 }
 
 bool hk_refill_has(const hk_heap_t *heap, unsigned class_index) {
-  const hk_list_t *partial = &heap->state[class_index].partial;
-  if (hk_list_is_linked(partial) && !hk_list_is_empty(partial)) return true;
-  return has_blocks(heap, class_index) || hk_span_active_has_room(heap, class_index);
+  return hk_span_first_partial(heap, class_index) != NULL || has_blocks(heap, class_index) ||
+         hk_span_active_has_room(heap, class_index);
 }
 
 /* Chosen: requests of a class that a coarse class serves before the class takes a span. Each costs a slow path, and all
@@ -146,9 +145,8 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
   /* Before growing: send the blocks that other heaps may wait for, and collect those that wait elsewhere. */
   hk_remote_flush(heap);
   hk_remote_consider_idle();
-  bool is_part = hk_heap_named(heap) != NULL; /* all blocks in a part's spans are the part's */
-  if (hk_heap_total() > 1 && !is_part && hk_steal_span(heap, class_index) &&
-      take_any(heap, class_index, straight) != hk_stat_refill_failed)
+  if (hk_heap_total() > 1 && !hk_heap_is_part(heap) && /* all blocks in a part's spans are the part's */
+      hk_steal_span(heap, class_index) && take_any(heap, class_index, straight) != hk_stat_refill_failed)
     return true;
   hk_slab_t *span = hk_span_acquire(heap, class_index);
   if (span == NULL) {

@@ -62,9 +62,9 @@ static uint64_t weight_of(hk_heap_t *heap, unsigned class_index) {
 /* Returns the length of an effective free list that has lost no block since its mark, or, for an open bin that has run
  * out, how many blocks it gave. Returns HK_COUNTDOWN_UNKNOWN where these were not counted. */
 static uint32_t length_with_frees(const hk_heap_t *heap, unsigned class_index) {
-  const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
-  uint32_t at_mark = heap->countdowns->of[class_index].at_mark;
-  return at_mark == HK_COUNTDOWN_UNKNOWN ? HK_COUNTDOWN_UNKNOWN : at_mark + (list->mark - list->countdown);
+  const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) return HK_COUNTDOWN_UNKNOWN;
+  return hk_heap_list_sum(countdown, hk_heap_effective_list(heap, class_index));
 }
 
 static hk_sample_choice_t choose(hk_heap_t *heap, unsigned class_index) {

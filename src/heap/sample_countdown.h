@@ -77,7 +77,7 @@ HK_INLINE bool hk_sample_countdown_is_due(hk_heap_t *heap, unsigned class_index,
     hk_mid_unmeter(heap, class_index);
   } else if (hk_sample_countdown_is_open(heap, class_index)) {
     hk_free_list_t *bin = &heap->bin[class_index];
-    uint32_t given = countdown->at_mark + (bin->mark - bin->countdown);
+    uint32_t given = hk_heap_list_sum(countdown, bin);
     if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) given = 0;
     hk_heap_count_given(countdown, given);
     countdown->at_mark = 0;
@@ -105,7 +105,7 @@ HK_INLINE void hk_sample_countdown_count(hk_heap_t *heap, unsigned class_index, 
 HK_INLINE void hk_sample_countdown_next_piece(hk_heap_t *heap, unsigned class_index) {
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   hk_free_list_t *bin = &heap->bin[class_index];
-  uint32_t length = countdown->at_mark + (bin->mark - bin->countdown);
+  uint32_t length = hk_heap_list_sum(countdown, bin);
   bool is_counted = hk_sample_countdown_is_open(heap, class_index) && countdown->at_mark != HK_COUNTDOWN_UNKNOWN;
   if (hk_class_is_mid(class_index)) {
     hk_mid_meter(heap, class_index);

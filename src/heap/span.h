@@ -47,6 +47,13 @@ void hk_span_set_open(hk_heap_t *heap, unsigned class_index, bool is_open);
 /* Returns whether the active span has more blocks to give: in the effective free list, or to be carved. */
 bool hk_span_active_has_room(const hk_heap_t *heap, unsigned class_index);
 
+/* Returns the first span of the class's partial list; NULL: there is none. */
+HK_INLINE hk_slab_t *hk_span_first_partial(const hk_heap_t *heap, unsigned class_index) {
+  const hk_list_t *partial = &heap->state[class_index].partial;
+  if (!hk_list_is_linked(partial) || hk_list_is_empty(partial)) return NULL;
+  return HK_CONTAINER_OF(partial->next, hk_slab_t, link);
+}
+
 /* Takes a span out of its bin's partial list. */
 void hk_span_unlink(hk_slab_t *span);
 

@@ -1,6 +1,7 @@
 /* heap/spare.c - L4. See spare.h. */
 #include "heap/spare.h"
 
+#include "base/arithmetic.h"
 #include "heap/heap_check.h"
 #include "policy/option.h"
 #include "space/superslab.h"
@@ -9,9 +10,7 @@ static hk_list_t *list_of(hk_heap_t *heap, unsigned slab_count) { return &heap->
 
 static uint32_t spare_slabs(hk_heap_t *heap) { return hk_load_relaxed(&heap->spare_slabs); }
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
-static size_t room_at_most(void) { return smaller(hk_option.spare_slabs, hk_option.retain / HK_SLAB_BYTES); }
+static size_t room_at_most(void) { return hk_smaller(hk_option.spare_slabs, hk_option.retain / HK_SLAB_BYTES); }
 
 /* Chosen: a thread's heap begins with room for few slabs. Each 16th time that its room is too short, it gets room for
  * another slab. Many threads that do little keep little, and a thread that works on takes at most a few hundred locks
@@ -21,7 +20,7 @@ static size_t room_at_most(void) { return smaller(hk_option.spare_slabs, hk_opti
 
 static size_t room(const hk_heap_t *heap) {
   size_t first = HK_LIKELY(hk_heap_named(heap) == NULL) ? ROOM_FIRST : 0; /* there may be very many parts */
-  return smaller(first + heap->spare_shortages / ROOM_STEP, room_at_most());
+  return hk_smaller(first + heap->spare_shortages / ROOM_STEP, room_at_most());
 }
 
 hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) {
@@ -47,7 +46,7 @@ static void keep(hk_heap_t *heap, hk_slab_t *head) {
 
 static size_t reserve_slabs(hk_heap_t *heap) {
   size_t share = hk_load_relaxed(&heap->span_slabs) / RESERVE_SHARE;
-  return smaller(smaller(share, RESERVE_MOST), room_at_most());
+  return hk_smaller(hk_smaller(share, RESERVE_MOST), room_at_most());
 }
 
 /* Takes slabs from the reserve's top end, as spans are taken from superslabs. Returns NULL when the reserve is too

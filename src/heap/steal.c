@@ -18,12 +18,6 @@ static void change_owner(hk_slab_t *span, hk_heap_t *from, hk_heap_t *to) {
   if (hk_class_is_mid(span->class_index)) hk_span_set_free_lists(span, hk_heap_effective_list(to, span->class_index));
 }
 
-static hk_slab_t *first_partial(const hk_heap_t *heap, unsigned class_index) {
-  const hk_list_t *partial = &heap->state[class_index].partial;
-  if (!hk_list_is_linked(partial) || hk_list_is_empty(partial)) return NULL;
-  return HK_CONTAINER_OF(partial->next, hk_slab_t, link);
-}
-
 static void move_partial(hk_heap_t *to, hk_heap_t *from, hk_slab_t *span) {
   hk_bin_state_t *source = &from->state[span->class_index];
   hk_bin_state_t *target = &to->state[span->class_index];
@@ -61,7 +55,7 @@ static void move_active(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
 static bool move_span(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
   hk_heap_end_quarantine(from, class_index);
   if (hk_class_is_mid(class_index)) hk_mid_spill(from, class_index, 0); /* so that the bin has no block of the span */
-  hk_slab_t *partial = first_partial(from, class_index);
+  hk_slab_t *partial = hk_span_first_partial(from, class_index);
   if (partial != NULL) {
     move_partial(to, from, partial);
   } else if (hk_span_active_has_room(from, class_index)) {

@@ -71,7 +71,7 @@ static void attach(hk_heap_t *heap) {
 
 void hk_thread_arm(void) {
   hk_heap_t *heap = hk_thread_own();
-  if (heap == HK_EMPTY_HEAP || hk_heap_named(heap) != NULL) return; /* a part stays the thread's while that sleeps */
+  if (heap == HK_EMPTY_HEAP || hk_heap_is_part(heap)) return; /* a part stays the thread's while that sleeps */
   if (hk_os_thread_exit_arm()) hk_attachment_show(&heap->attachment, &hk_thread_heap, losses);
 }
 

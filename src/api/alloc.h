@@ -86,6 +86,9 @@ HK_NOINLINE void hk_free_due(hk_slab_t *slab) HK_NOTHROW;
 void *hk_calloc(size_t count, size_t size);
 void *hk_realloc(void *block, size_t size);
 
+/* Returns whether realloc may leave a block of `bytes` usable bytes to a request of `size`. */
+bool hk_realloc_may_leave(size_t size, size_t bytes);
+
 /* hk_usable_size of runs, large and sampled blocks, NULL and implausible addresses. */
 HK_NOINLINE size_t hk_usable_size_slow(const void *block);
 
@@ -124,7 +127,7 @@ HK_INLINE void *hk_alloc(size_t size) {
  * that may look free: the slow path finds that it is live. */
 HK_INLINE bool hk_is_plausible(hk_slab_place_t *slab, const void *block) {
   if (!HK_SAFETY) return true;
-  uint64_t product = (uint16_t)(uintptr_t)block * hk_slab_at(slab)->inverse; /* hk_offset_is_start in two steps */
+  uint64_t product = (uint16_t)(uintptr_t)block * hk_slab_at(slab)->inverse; /* hk_start_is_plausible in two steps */
   return product < hk_slab_at(slab)->inverse && !hk_block_may_look_free((const hk_block_t *)block);
 }
 

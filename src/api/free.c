@@ -135,8 +135,8 @@ HK_INLINE bool is_plain_remote(const hk_heap_t *heap, const hk_slab_t *slab, con
 /* Frees a block of a heap that the caller has and is not switched to: as in hk_free. Returns false for an address that
  * is implausible. */
 HK_INLINE bool free_own(hk_slab_t *slab, hk_block_t *block) {
-  uint64_t product = (uint16_t)(uintptr_t)block * slab->inverse;
-  if (HK_UNLIKELY(HK_SAFETY && (product >= slab->inverse || hk_block_may_look_free(block)))) return false;
+  bool is_plausible = hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse);
+  if (HK_UNLIKELY(!is_plausible || hk_block_may_look_free(block))) return false;
   if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_due(slab);
   return true;
 }
@@ -240,12 +240,6 @@ void hk_free_hardened(void *block) {
   }
 }
 
-/* Returns whether a block that realloc may have resized can be of `size` bytes: realloc leaves a block in place down to
- * half of its size, and enlarges one by up to three eighths. */
-static bool may_be_resized_to(size_t size, size_t bytes) {
-  return hk_good_size(size) >= bytes / 2 || hk_good_size(size + size / 2) >= bytes;
-}
-
 /* Returns whether the class serves requests of `size` bytes: as their own, as a coarse one, or for an alignment. */
 static bool class_serves(unsigned class_index, size_t alignment, size_t size) {
   unsigned own = hk_class_of_request(size);
@@ -274,13 +268,13 @@ HK_INLINE bool size_fits(const hk_finding_t *finding, void *block, const told_t 
   if (finding->offset != 0) return true; /* a sample is longer than its request */
   if (finding->is_guarded) return true;  /* realloc may have left it in its slot */
   if (hk_slab_state(finding->slab) != hk_slab_small)
-    return may_be_resized_to(told->size, finding->bytes) ||
+    return hk_realloc_may_leave(told->size, finding->bytes) ||
            hk_slab_good_size(told->size > 0 ? told->size : 1) == finding->bytes;
   unsigned class_index = finding->slab->class_index;
   if (class_serves(class_index, told->has_alignment ? told->alignment : HK_BLOCK_ALIGNMENT, told->size)) return true;
   if (!told->has_alignment && class_serves_aligned(class_index, finding->start, told->size)) return true;
   bool is_resized = hk_handover_is_resized(block, finding->slab->block_bytes);
-  return is_resized && may_be_resized_to(told->size, finding->bytes);
+  return is_resized && hk_realloc_may_leave(told->size, finding->bytes);
 }
 
 HK_INLINE bool alignment_fits(const void *block, const told_t *told) {

@@ -122,6 +122,12 @@ static size_t with_room_to_grow(size_t bytes, size_t size) {
   return size > bytes && size < roomy && roomy <= HK_RUN_MAX_BYTES ? roomy : size;
 }
 
+/* A block stays in place down to half of its size, and gets up to three eighths more: twelve eighths of a size are more
+ * than the eleven that with_room_to_grow makes of it. */
+bool hk_realloc_may_leave(size_t size, size_t bytes) {
+  return hk_good_size(size) >= bytes / 2 || hk_good_size(size + size / 2) >= bytes;
+}
+
 /* Moves a run that grows to where it has room to grow further, so that it need not move again. Its old slabs go back to
  * the superslab, where a neighbour may grow into them. Returns NULL when there is no such place. */
 static void *move_to_room(void *block, size_t bytes, size_t wanted) {
@@ -173,26 +179,30 @@ HK_INLINE hk_named_t *other_than_current(hk_named_t *named) {
 }
 HK_INLINE hk_named_t *other_named(const hk_slab_t *slab) { return other_than_current(hk_named_of_slab(slab)); }
 
-static void *move_unnamed(void *block, size_t bytes, size_t size) {
+/* Moves a block, of which `bytes` are in use. `weight_q16` is 0 unless the larger block is to be a sample. */
+typedef void *(*move_t)(void *block, size_t bytes, size_t size, uint64_t weight_q16);
+
+static void *move_unnamed(void *block, size_t bytes, size_t size, uint64_t weight_q16) {
+  (void)weight_q16;
   size_t wanted = with_room_to_grow(bytes, size);
   void *moved = move_to_room(block, bytes, wanted);
   return moved != NULL ? moved : copy_to_new(block, bytes, size, wanted);
 }
 
-typedef void *(*move_t)(void *block, size_t bytes, size_t size);
-
-static HK_NOINLINE void *move_named(hk_named_t *named, void *block, size_t bytes, size_t size, move_t move_block) {
+/* Moves a block of a named heap or tag that the thread is not switched to. */
+static HK_NOINLINE void *move_named(hk_named_t *named, void *block, size_t bytes, size_t size, uint64_t weight_q16,
+                                    move_t move_block) {
   hk_part_switch_t it = hk_part_enter(named);
   if (it.part == NULL) return size > bytes ? hk_alloc_fail() : block;
-  void *moved = move_block(block, bytes, size);
+  void *moved = move_block(block, bytes, size, weight_q16);
   hk_part_leave(&it);
   return moved;
 }
 
 static void *move(const hk_slab_t *slab, void *block, size_t bytes, size_t size) {
   hk_named_t *named = other_named(slab);
-  if (HK_UNLIKELY(named != NULL)) return move_named(named, block, bytes, size, move_unnamed);
-  return move_unnamed(block, bytes, size);
+  if (HK_UNLIKELY(named != NULL)) return move_named(named, block, bytes, size, 0, move_unnamed);
+  return move_unnamed(block, bytes, size, 0);
 }
 
 /* hk_span_has_block for the slab that the address lies in, by one multiplication: the product's low half tells whether
@@ -234,11 +244,7 @@ static void *move_large_unnamed(void *block, size_t bytes, size_t size, uint64_t
 static void *move_large(const hk_slab_t *slab, void *block, size_t bytes, size_t size, uint64_t weight_q16) {
   hk_named_t *named = other_named(slab);
   if (HK_LIKELY(named == NULL)) return move_large_unnamed(block, bytes, size, weight_q16);
-  hk_part_switch_t it = hk_part_enter(named);
-  if (it.part == NULL) return size > bytes ? hk_alloc_fail() : block;
-  void *moved = move_large_unnamed(block, bytes, size, weight_q16);
-  hk_part_leave(&it);
-  return moved;
+  return move_named(named, block, bytes, size, weight_q16, move_large_unnamed);
 }
 
 /* Enters a sampled block anew at `block`, after its resize or an attempt. When there is no room for the entry, the
@@ -275,13 +281,16 @@ static HK_NOINLINE void *realloc_large(const hk_finding_t *finding, void *block,
   return move_large(finding->slab, block, bytes, size, weight_q16);
 }
 
-static void *move_guarded_here(void *block, size_t bytes, size_t size) { return copy_to_new(block, bytes, size, size); }
+static void *move_guarded_here(void *block, size_t bytes, size_t size, uint64_t weight_q16) {
+  (void)weight_q16;
+  return copy_to_new(block, bytes, size, size);
+}
 
 /* A guarded block always moves: its old address is protected from then on. */
 static HK_NOINLINE void *move_guarded(const hk_finding_t *finding, void *block, size_t size) {
   hk_named_t *named = other_than_current(hk_finding_named(finding));
-  if (named != NULL) return move_named(named, block, finding->bytes, size, move_guarded_here);
-  return move_guarded_here(block, finding->bytes, size);
+  if (named != NULL) return move_named(named, block, finding->bytes, size, 0, move_guarded_here);
+  return move_guarded_here(block, finding->bytes, size, 0);
 }
 
 static void *realloc_live(const hk_finding_t *finding, void *block, size_t size) {

@@ -37,7 +37,7 @@ void *hk_small_take(hk_heap_t *heap, unsigned class_index) {
     if (block != NULL) return block;
     hk_small_drop_damaged(heap, list, class_index);
     hk_block_t *straight = NULL;
-    bool filled = hk_refill_or_take(heap, class_index, &straight);
+    bool filled = hk_refill(heap, class_index, &straight);
     hk_misuse_take_up(heap);
     if (HK_HARDENED && straight != NULL && (straight = give_straight(straight)) == NULL) continue;
     if (!filled || straight != NULL) return straight;

@@ -157,9 +157,7 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
   return carve(heap, class_index, straight);
 }
 
-bool hk_refill(hk_heap_t *heap, unsigned class_index) { return hk_refill_or_take(heap, class_index, NULL); }
-
-bool hk_refill_or_take(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
+bool hk_refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
   if (hk_class_is_mid(class_index)) heap->state[class_index].carved_zero = false;
   bool has_refilled = refill(heap, class_index, straight);

@@ -9,12 +9,11 @@
 /* Gives the bin of a class at least one block. Returns false when the system refuses. Tries in this order, so that
  * memory that was used before goes first: remote frees that wait for the heap, a span that has free blocks, the unused
  * part of the active span, a span of an idle heap, a new span. The counters of these are refill_remote, refill_used,
- * refill_carve, slab_move and slab_acquire; refill_failed counts refusals. */
-bool hk_refill(hk_heap_t *heap, unsigned class_index);
-
-/* The same, or sets `*straight` to a block of a mid class that was never used, and leaves the bin empty: the block's
- * memory is not touched. `*straight` is NULL before. */
-bool hk_refill_or_take(hk_heap_t *heap, unsigned class_index, hk_block_t **straight);
+ * refill_carve, slab_move and slab_acquire; refill_failed counts refusals.
+ *
+ * Unless `straight` is NULL, it may set `*straight` instead, which is NULL before, to a block of a mid class that was
+ * never used, and leave the bin empty: the block's memory is not touched. */
+bool hk_refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight);
 
 /* Returns the class that serves a request of `class_index` at this alignment. While a heap needs few blocks of a tiny
  * class and has none, that is a coarse class (policy/size_class.h): otherwise each of many threads that need one block

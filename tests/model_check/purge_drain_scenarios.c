@@ -78,7 +78,7 @@ static void expect_active_kept(void) {
 static hk_block_t *alloc_of_few(void) {
   hk_block_t *block;
   while ((block = hk_bin_pop_mid(&owner->bin[FEW_CLASS])) == NULL) {
-    CHECK(hk_refill(owner, FEW_CLASS), "setup: a refill");
+    CHECK(hk_refill(owner, FEW_CLASS, NULL), "setup: a refill");
   }
   return block;
 }

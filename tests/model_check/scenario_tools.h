@@ -48,7 +48,7 @@ static inline void set_up_heaps(void) {
   other = hk_heap_take();
   ignore_marks(owner);
   ignore_marks(other);
-  CHECK(hk_refill(owner, BLOCK_CLASS), "setup: a refill");
+  CHECK(hk_refill(owner, BLOCK_CLASS, NULL), "setup: a refill");
   for (unsigned i = 0; i < BLOCK_COUNT; i++) {
     blocks[i] = pop_block(owner);
     CHECK(blocks[i] != NULL, "setup: the first refill cuts four blocks");

@@ -23,7 +23,7 @@ inline hk_block_t *Pop(hk_heap_t *heap, unsigned class_index) {
 inline hk_block_t *Alloc(hk_heap_t *heap, unsigned class_index) {
   for (;;) {
     hk_block_t *block = Pop(heap, class_index);
-    if (block != nullptr || !hk_refill(heap, class_index)) return block;
+    if (block != nullptr || !hk_refill(heap, class_index, nullptr)) return block;
   }
 }
 

@@ -214,7 +214,7 @@ struct Sampled {
     hk_sample_countdown_follow(heap);
     EXPECT_TRUE(hk_heap_is_sampled(heap));
     hk_free_list_t *list = hk_heap_effective_list(heap, kTiny);
-    EXPECT_TRUE(hk_refill(heap, kTiny));
+    EXPECT_TRUE(hk_refill(heap, kTiny, nullptr));
     blocks.push_back(list->free);
     list->free = blocks[0]->next;
     hk_block_unseal(blocks[0]);
@@ -239,7 +239,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AnOpenBinHasWhatWasCounted) {
 HK_FRESH_TEST(HeapInvariantDeathTest, AMeteredBinHasWhatWasCounted) {
   Sampled at;
   hk_mid_unmeter(at.heap, kMid);
-  ASSERT_TRUE(hk_refill(at.heap, kMid));
+  ASSERT_TRUE(hk_refill(at.heap, kMid, nullptr));
   at.MidCut()->until = 100000;
   hk_mid_meter(at.heap, kMid);
   ASSERT_NE(at.heap->bin[kMid].free, HK_LIST_END);

@@ -35,7 +35,7 @@ HK_FRESH_TEST(HeapPurge, AHeapThatHasNothing) {
 HK_FRESH_TEST(HeapPurge, SpansThatWereCarvedAndNeverUsedAreGivenBack) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
-    ASSERT_TRUE(hk_refill(heap, class_index));
+    ASSERT_TRUE(hk_refill(heap, class_index, nullptr));
   }
   hk_heap_purge(heap);
   ExpectNothingLeft(heap);
@@ -334,7 +334,7 @@ HK_FRESH_TEST(SettleDown, AThreadsEndGivesTheReserveBack) {
 
 HK_FRESH_TEST(SettleDown, ARingEnds) {
   hk_heap_t *heap = hk_heap_take();
-  ASSERT_TRUE(hk_refill(heap, 5) && hk_refill(heap, 20));
+  ASSERT_TRUE(hk_refill(heap, 5, nullptr) && hk_refill(heap, 20, nullptr));
   hk_block_t *first = heap->bin[5].free;
   hk_block_link(first->next, first);
   hk_slab_t *span = heap->state[5].active.load();
@@ -345,7 +345,7 @@ HK_FRESH_TEST(SettleDown, ARingEnds) {
 
 HK_FRESH_TEST(HeapPurge, ASpanWithADamagedListIsLeftAlone) {
   hk_heap_t *heap = hk_heap_take();
-  ASSERT_TRUE(hk_refill(heap, 5));
+  ASSERT_TRUE(hk_refill(heap, 5, nullptr));
   hk_slab_t *span = heap->state[5].active.load();
   heap->bin[5].free->next->seal ^= 1;
   hk_heap_purge(heap);
@@ -356,7 +356,7 @@ HK_FRESH_TEST(HeapPurge, ASpanWithADamagedListIsLeftAlone) {
 
 HK_FRESH_TEST(HeapPurge, ARingInATinyBinEnds) {
   hk_heap_t *heap = hk_heap_take();
-  ASSERT_TRUE(hk_refill(heap, 5));
+  ASSERT_TRUE(hk_refill(heap, 5, nullptr));
   hk_block_t *first = heap->bin[5].free;
   hk_block_link(first->next, first);
   hk_slab_t *span = heap->state[5].active.load();

@@ -75,7 +75,7 @@ HK_FRESH_TEST(Mid, TheFreeListIsTheBinForGood) {
     SendHome(heap, rest);
     EXPECT_TRUE(IsPartial(heap, span));
     ExpectSinkIsTheBin(heap, span);
-    ASSERT_TRUE(hk_refill(heap, class_index));
+    ASSERT_TRUE(hk_refill(heap, class_index, nullptr));
     EXPECT_EQ(SpanOf(heap->bin[class_index].free), span);
     ExpectSinkIsTheBin(heap, span);
     EXPECT_FALSE(IsActive(heap, span)) << "only one that has room is";

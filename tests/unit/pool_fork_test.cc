@@ -152,12 +152,12 @@ HK_FRESH_TEST(Pool, AnAdoptedOrphansMidListsAreBounded) {
     }
     for (unsigned i = 0; i < 250; i++) (void)FreeOwn(orphan, blocks[i]);
     hk_mid_spill(orphan, class_index, 0);
-    ASSERT_TRUE(hk_refill(orphan, class_index)); /* many more blocks are in its spans */
+    ASSERT_TRUE(hk_refill(orphan, class_index, nullptr)); /* many more blocks are in its spans */
     while (Pop(orphan, class_index) != nullptr) {
     }
     Repair(heaps[0]);
     ASSERT_TRUE(TakeOut(orphan));
-    ASSERT_TRUE(hk_refill(orphan, class_index));
+    ASSERT_TRUE(hk_refill(orphan, class_index, nullptr));
     for (unsigned i = 250; i < 500; i++) {
       unsigned room = RoomOf(orphan, class_index);
       (void)FreeOwn(orphan, blocks[i]);

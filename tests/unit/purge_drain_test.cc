@@ -120,7 +120,7 @@ HK_FRESH_TEST(PurgeDrainKeeps, TheSpanThatItsBinAllocatesFrom) {
 // It is in the list of those that are worth allocating from.
 HK_FRESH_TEST(PurgeDrainKeeps, ASpanThatIsNotCarvedCompletely) {
   Heaps heaps;
-  ASSERT_TRUE(hk_refill(heaps.owner, kTiny));
+  ASSERT_TRUE(hk_refill(heaps.owner, kTiny, nullptr));
   Blocks blocks = PopAll(heaps.owner, kTiny);
   hk_slab_t *span = SpanOf(blocks[0]);
   hk_list_init(&heaps.owner->state[kTiny].partial);
@@ -310,7 +310,7 @@ HK_FRESH_TEST(PurgeDrainTime, AfterALongWalkItRests) {
 void ExpectLookedAt(bool by_a_refill) {
   Heaps heaps;
   FullSpan full(heaps.owner, kMid);
-  ASSERT_TRUE(hk_refill(heaps.owner, kTiny));
+  ASSERT_TRUE(hk_refill(heaps.owner, kTiny, nullptr));
   heaps.Send(PopAll(heaps.owner, kTiny));
   Rescue();
   hk_block_t *first = hk_load_relaxed(&heaps.owner->shared.incoming);

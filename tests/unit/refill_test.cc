@@ -35,7 +35,7 @@ HK_FRESH_TEST(Refill, ACoarseClassServesTheFirstRequestsOfATinyClass) {
 
 HK_FRESH_TEST(Refill, AClassWithBlocksServesItself) {
   hk_heap_t *heap = SecondHeap();
-  ASSERT_TRUE(hk_refill(heap, hk_class_of(272)));
+  ASSERT_TRUE(hk_refill(heap, hk_class_of(272), nullptr));
   EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(272), 16), hk_class_of(272));
 }
 
@@ -71,7 +71,7 @@ std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<unsigned> counts;
   for (unsigned i = 0; i < times; i++) {
-    if (!hk_refill(heap, class_index)) break;
+    if (!hk_refill(heap, class_index, nullptr)) break;
     counts.push_back(ListLength(heap->bin[class_index].free));
     (void)PopAll(heap, class_index);
   }
@@ -126,7 +126,7 @@ HK_FRESH_TEST(Refill, ABlockThatWasNeverUsedIsNotTouched) {
   hk_heap_t *heap = hk_heap_take();
   unsigned class_index = hk_class_of(8 * HK_KIB);
   hk_block_t *straight = nullptr;
-  ASSERT_TRUE(hk_refill_or_take(heap, class_index, &straight));
+  ASSERT_TRUE(hk_refill(heap, class_index, &straight));
   ASSERT_NE(straight, nullptr);
   EXPECT_EQ(hk_os_resident_bytes(straight, 8 * HK_KIB), 0u);
   EXPECT_EQ(ListLength(heap->bin[class_index].free), 0u);
@@ -136,7 +136,7 @@ HK_FRESH_TEST(Refill, ABlockThatWasNeverUsedIsNotTouched) {
   (void)FreeOwn(heap, straight);
   hk_block_t *used = nullptr;
   EXPECT_EQ(Pop(heap, class_index), straight);
-  ASSERT_TRUE(hk_refill_or_take(heap, class_index, &used));
+  ASSERT_TRUE(hk_refill(heap, class_index, &used));
   EXPECT_NE(used, straight);
 }
 
@@ -153,7 +153,7 @@ HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCarvedEachTime) {
     unsigned expected = std::max(1u, static_cast<unsigned>(4 * HK_KIB / hk_class_bytes(class_index)));
     unsigned most = std::max(2u, static_cast<unsigned>(32 * HK_KIB / hk_class_bytes(class_index)));
     for (int i = 0; i < 5; i++) {
-      ASSERT_TRUE(hk_refill(heap, class_index));
+      ASSERT_TRUE(hk_refill(heap, class_index, nullptr));
       const hk_slab_t *span = heap->state[class_index].active.load();
       if (span->zero) break;
       unsigned length = ListLength(heap->bin[class_index].free);
@@ -171,7 +171,7 @@ HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCarvedEachTime) {
 HK_FRESH_TEST(Refill, EachClassStartsWithAtMostAPageOrOneBlock) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
-    ASSERT_TRUE(hk_refill(heap, class_index));
+    ASSERT_TRUE(hk_refill(heap, class_index, nullptr));
     size_t bytes = ListLength(heap->bin[class_index].free) * hk_class_bytes(class_index);
     EXPECT_LE(bytes, std::max(4 * HK_KIB, hk_class_bytes(class_index)));
     EXPECT_GT(bytes + hk_class_bytes(class_index), 4 * HK_KIB);
@@ -195,7 +195,7 @@ HK_FRESH_TEST(Refill, WhatOthersFreedComesFirst) {
 
   hk_remote_free(other, active, remote);
   hk_remote_flush(other);
-  ASSERT_TRUE(hk_refill(heap, 64));
+  ASSERT_TRUE(hk_refill(heap, 64, nullptr));
   EXPECT_EQ(PopAll(heap, 64), std::vector<hk_block_t *>{remote});
   EXPECT_TRUE(IsActive(heap, active));
   EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), 1u);
@@ -213,7 +213,7 @@ HK_FRESH_TEST(Refill, ThenASpanThatHasFreeBlocks) {
   for (hk_block_t *block : freed) (void)FreeOwn(heap, block);
   uint64_t carves = StatOf(heap, hk_stat_carve);
 
-  ASSERT_TRUE(hk_refill(heap, 64));
+  ASSERT_TRUE(hk_refill(heap, 64, nullptr));
   std::vector<hk_block_t *> got = PopAll(heap, 64);
   EXPECT_EQ(std::set<hk_block_t *>(got.begin(), got.end()), freed);
   EXPECT_TRUE(IsActive(heap, SpanOf(full[0])));
@@ -230,7 +230,7 @@ HK_FRESH_TEST(Refill, ThenTheUnusedPartOfTheActiveSpan) {
   (void)PopAll(heap, 64);
   hk_slab_t *active = SpanOf(one);
   fake_os_fail_all(fake_os_reserve, true);
-  ASSERT_TRUE(hk_refill(heap, 64));
+  ASSERT_TRUE(hk_refill(heap, 64, nullptr));
   EXPECT_EQ(SpanOf(heap->bin[64].free), active);
   EXPECT_EQ(InUseSlabs(), 1u);
   EXPECT_EQ(StatOf(heap, hk_stat_refill_carve), 1u);
@@ -248,7 +248,7 @@ HK_FRESH_TEST(Refill, TheUnusedPartOfASpanThatWasLeftIsComeBackTo) {
   ASSERT_TRUE(IsPartial(heap, left));
   (void)PopAll(heap, 64);
   unsigned carved = CarvedOf(left);
-  ASSERT_TRUE(hk_refill(heap, 64));
+  ASSERT_TRUE(hk_refill(heap, 64, nullptr));
   EXPECT_TRUE(IsActive(heap, left));
   EXPECT_GT(CarvedOf(left), carved);
   EXPECT_EQ(InUseSlabs(), 2u);
@@ -296,15 +296,15 @@ HK_FRESH_TEST(Refill, OfAMidClassToo) {
     unsigned carved = CarvedOf(active);
     size_t in_use = InUseSlabs();
 
-    ASSERT_TRUE(hk_refill(heap, class_index)); /* what others freed */
+    ASSERT_TRUE(hk_refill(heap, class_index, nullptr)); /* what others freed */
     EXPECT_EQ(PopAll(heap, class_index), std::vector<hk_block_t *>{full[2]});
     EXPECT_FALSE(hk_heap_was_fresh(heap, class_index));
-    ASSERT_TRUE(hk_refill(heap, class_index)); /* what spans have */
+    ASSERT_TRUE(hk_refill(heap, class_index, nullptr)); /* what spans have */
     EXPECT_EQ(PopAll(heap, class_index), (std::vector<hk_block_t *>{full[0], full[1]}));
     EXPECT_FALSE(hk_heap_was_fresh(heap, class_index));
     EXPECT_TRUE(IsActive(heap, active)) << "a span that is filled from is not the active one by that";
     EXPECT_EQ(CarvedOf(active), carved);
-    ASSERT_TRUE(hk_refill(heap, class_index)); /* blocks that are not carved yet */
+    ASSERT_TRUE(hk_refill(heap, class_index, nullptr)); /* blocks that are not carved yet */
     EXPECT_EQ(SpanOf(bin->free), active);
     EXPECT_GT(CarvedOf(active), carved);
     EXPECT_TRUE(hk_heap_was_fresh(heap, class_index));
@@ -321,7 +321,7 @@ HK_FRESH_TEST(Refill, ABlockOfAnotherClassIsNoBlockOfThisOne) {
   hk_block_t *theirs = Alloc(heap, 80);
   hk_remote_free(other, SpanOf(theirs), theirs);
   hk_remote_flush(other);
-  ASSERT_TRUE(hk_refill(heap, 66)) << "the collected blocks were of no use here";
+  ASSERT_TRUE(hk_refill(heap, 66, nullptr)) << "the collected blocks were of no use here";
   EXPECT_NE(Pop(heap, 66), nullptr);
   EXPECT_EQ(heap->bin[80].free, theirs);
   EXPECT_TRUE(hk_heap_was_fresh(heap, 66));
@@ -358,7 +358,7 @@ HK_FRESH_TEST(Refill, ARefusalIsSaidAndOvercome) {
   hk_heap_t *heap = hk_heap_take();
   fake_os_fail_all(fake_os_reserve, true);
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
-    EXPECT_FALSE(hk_refill(heap, class_index));
+    EXPECT_FALSE(hk_refill(heap, class_index, nullptr));
     EXPECT_EQ(Pop(heap, class_index), nullptr);
   }
   EXPECT_EQ(StatOf(heap, hk_stat_refill_failed), HK_CLASS_COUNT - 1u);

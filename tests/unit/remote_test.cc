@@ -185,7 +185,7 @@ HK_FRESH_TEST(Remote, WhatComesHomeIsNotFresh) {
   hk_remote_flush(heaps.other);
   while (Pop(heaps.owner, 80) != nullptr) {
   }
-  ASSERT_TRUE(hk_refill(heaps.owner, 80));
+  ASSERT_TRUE(hk_refill(heaps.owner, 80, nullptr));
   EXPECT_EQ(heaps.owner->bin[80].free, mid) << "that is where it comes from";
   EXPECT_FALSE(hk_heap_was_fresh(heaps.owner, 80));
   EXPECT_FALSE(hk_bin_is_fresh(&heaps.owner->bin[4]));

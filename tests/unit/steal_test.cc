@@ -161,7 +161,7 @@ HK_FRESH_TEST(Steal, ATinyClassesPartialSpanMovesFirst) {
     EXPECT_EQ(OwnerOf(active), next);
     CheckSpan(next, active, 1);
 
-    ASSERT_TRUE(hk_refill(heaps.taker, class_index));
+    ASSERT_TRUE(hk_refill(heaps.taker, class_index, nullptr));
     EXPECT_EQ(SetOf(heaps.taker->bin[class_index].free), freed);
     CheckSpan(heaps.taker, span, live);
     ASSERT_TRUE(hk_heap_take_this(heaps.giver));
@@ -186,7 +186,7 @@ HK_FRESH_TEST(Steal, AMidClassesPartialSpanMovesFirst) {
     EXPECT_TRUE(IsPartial(heaps.taker, span));
     EXPECT_TRUE(IsActive(heaps.giver, active));
     CheckSpan(heaps.giver, active, CarvedOf(active));
-    ASSERT_TRUE(hk_refill(heaps.taker, class_index));
+    ASSERT_TRUE(hk_refill(heaps.taker, class_index, nullptr));
     EXPECT_EQ(heaps.taker->bin[class_index].free, freed);
     CheckSpan(heaps.taker, span, static_cast<unsigned>(held.size()));
     CheckMidBin(heaps.taker, class_index);

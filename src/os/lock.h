@@ -69,8 +69,8 @@ uint32_t hk_lock_generation(void);
  * that a handler interrupted: its repair would change data in the middle of that thread's steps. */
 bool hk_lock_needs_repair(void);
 
-/* Return how often threads of this process took the lock, how often they found it held, and how often they slept for
- * it. A child of fork begins with 0. */
+/* Return how often threads of this process took the lock, how often they found it held, and, for tests, how often they
+ * slept for it. A child of fork begins with 0. */
 uint64_t hk_lock_take_count(hk_lock_id_t id);
 uint64_t hk_lock_wait_count(hk_lock_id_t id);
 uint64_t hk_lock_sleep_count(hk_lock_id_t id);

@@ -83,6 +83,7 @@ typedef struct {
   uint64_t kib_ms[HK_PRICE_CANDIDATES]; /* all sums saturate */
 } hk_price_gaps_t;
 
+/* Counts a gap of `gap_ms` of `bytes`, which count as whole KiB. */
 void hk_price_add_gap(const hk_price_t *price, hk_price_gaps_t *gaps, size_t bytes, uint64_t gap_ms);
 
 /* Returns the cost of these gaps for a candidate, in KiB x ms. `are_open`: the gaps have not ended, and no memory

@@ -79,7 +79,7 @@ hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *dee
  * protected. */
 void hk_guard_slot_drop_addresses(void);
 
-/* Returns whether the address lies in a slot or in a guard page beside one. Takes no lock. */
+/* For tests: returns whether the address lies in a slot or in a guard page beside one. Takes no lock. */
 bool hk_guard_slot_has(uintptr_t address);
 
 /* Finds the block, live or freed, that the address lies in or is nearest to. Returns false when there is none. Takes no

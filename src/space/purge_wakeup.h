@@ -71,11 +71,14 @@ void hk_purge_wakeup_allow(void);
 /* Forbids this process to start a purge thread. A child of fork may start one. */
 void hk_purge_wakeup_forbid(void);
 
+/* Returns whether this process may have a purge thread. Any thread, no lock. */
 bool hk_purge_wakeup_is_allowed(void);
 
 /* Claims the purge thread. True when the caller is to start it, or to give it up where it cannot. False when there is
  * one. */
 bool hk_purge_wakeup_claim(void);
+
+/* Ends the claim: the purge thread ends, or could not be started. */
 void hk_purge_wakeup_give_up(void);
 
 /* Reports under the lock whether the purge thread is there, and comes when something is due. */

@@ -39,6 +39,8 @@ HK_INLINE void hk_recording_note_locked(uint64_t now_ms, size_t in_use_bytes) {
 /* Whether a chunk is full. Any thread that sees it may call hk_recording_write. */
 HK_INLINE bool hk_recording_is_full(void) { return HK_UNLIKELY(hk_load_relaxed(&hk_recording_state.is_full)); }
 
+/* Writes a full chunk to the file, which the first call makes. Does nothing while another thread writes. Complains once
+ * where the system refuses, and ends the recording. */
 void hk_recording_write(void);
 
 /* Begins the recording, if HAKMEM_TRACE names a file. Requires that the options were read. Complains at once when the

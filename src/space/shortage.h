@@ -25,8 +25,10 @@
 /* When the shortage ends, on the clock of hk_os_coarse_ms; 0: there is none. Any thread writes it. */
 extern HK_HIDDEN _Atomic(uint64_t) hk_shortage_until_ms;
 
+/* Begins a shortage, or lengthens it: it lasts HK_SHORTAGE_MS from now on. Any thread. */
 void hk_shortage_begin(void);
 
+/* Returns whether there is a shortage. Any thread. The slow half ends one whose time is over. */
 bool hk_shortage_is_on_slow(void);
 HK_INLINE bool hk_shortage_is_on(void) {
   return HK_UNLIKELY(hk_load_relaxed(&hk_shortage_until_ms) != 0) && hk_shortage_is_on_slow();

@@ -185,6 +185,8 @@ hk_superslab_t *hk_superslab_index_lazy_locked(void);
 
 /* Returns a record that describes nothing; NULL when the system refuses. Takes hk_lock_space. */
 hk_superslab_t *hk_superslab_index_take_record(void);
+
+/* Takes back a record that hk_superslab_index_take_record returned and that describes nothing. Takes hk_lock_space. */
 void hk_superslab_index_spare_record(hk_superslab_t *record);
 
 /* Makes free slabs of `room`, which lies within one superslab's addresses. They join the superslab that has another

@@ -80,7 +80,7 @@ def test_one_line(tool: Tool) -> None:
     assert line.startswith("hakmem: killed by SIGKILL after ")
 
 
-def test_quiet(tool: Tool) -> None:
+def test_quiet_prints_no_verdict(tool: Tool) -> None:
     assert tool("run", "-q", "--", "true").stderr == ""
 
 
@@ -207,7 +207,7 @@ def test_a_library_that_cannot_be_named(tool: Tool, library: Path, tmp_path: Pat
     assert "space" in done.stderr
 
 
-def test_json(tool: Tool, tmp_path: Path, busy: Path) -> None:
+def test_json_has_the_verdict(tool: Tool, tmp_path: Path, busy: Path) -> None:
     done = tool("run", "--json", "verdict.json", "--", busy, "50", "2000")
     assert (done.returncode, done.stderr) == (0, "")
     verdict = json.loads((tmp_path / "verdict.json").read_text())

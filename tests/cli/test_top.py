@@ -117,7 +117,7 @@ def test_a_disk_that_is_full(tool: Tool, watched: Watched) -> None:
         )
 
 
-def test_text(tool: Tool, watched: Watched) -> None:
+def test_without_a_terminal_it_prints_plain_text(tool: Tool, watched: Watched) -> None:
     """Without a terminal: no colours, no escapes, everything in it."""
     watched.do("grow 100")
     done = tool("top", "--once", watched.pid)

@@ -52,7 +52,7 @@ def test_page(path: Path, tool: list[str], library: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_form(path: Path) -> None:
+def test_each_page_has_commands_and_says_what_to_expect(path: Path) -> None:
     """Each has commands that run, something to expect that the test finds, and says what to do then."""
     page = read(path)
     headings = re.findall(r"^## (.*)", path.read_text(), re.MULTILINE)

@@ -33,7 +33,7 @@ uint32_t Draw(std::mt19937 *random, int i) {
   return mask;
 }
 
-TEST(Mask, Count) {
+TEST(Mask, CountsTheBitsThatAreSet) {
   EXPECT_EQ(hk_mask_count(0), 0u);
   EXPECT_EQ(hk_mask_count(HK_MASK_ALL), 32u);
   std::mt19937 random(1);
@@ -45,7 +45,7 @@ TEST(Mask, Count) {
   }
 }
 
-TEST(Mask, Range) {
+TEST(Mask, ARangeHasItsBitsAndNoOthers) {
   for (unsigned count = 1; count <= 32; count++) {
     for (unsigned first = 0; first + count <= 32; first++) {
       uint32_t mask = hk_mask_range(first, count);
@@ -55,13 +55,13 @@ TEST(Mask, Range) {
   }
 }
 
-TEST(Mask, Multiples) {
+TEST(Mask, MultiplesAreEachStepsBits) {
   for (unsigned step = 1; step <= 32; step *= 2) {
     for (unsigned i = 0; i < 32; i++) ASSERT_EQ(hk_mask_multiples(step) >> i & 1, i % step == 0) << step << " " << i;
   }
 }
 
-TEST(Mask, RunStarts) {
+TEST(Mask, ARunStartsWhereAllItsBitsAreSet) {
   std::mt19937 random(1);
   for (int n = 0; n < 2000; n++) {
     uint32_t mask = n == 0 ? HK_MASK_ALL : Draw(&random, n);
@@ -73,7 +73,7 @@ TEST(Mask, RunStarts) {
   }
 }
 
-TEST(Mask, LongestRun) {
+TEST(Mask, TheLongestRunIsAsASlowSearchFindsIt) {
   EXPECT_EQ(hk_mask_longest_run(0), 0u);
   EXPECT_EQ(hk_mask_longest_run(HK_MASK_ALL), 32u);
   for (unsigned count = 1; count <= 32; count++) {

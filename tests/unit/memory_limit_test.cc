@@ -82,7 +82,7 @@ class MemoryLimit : public testing::Test {
   hk_memory_limit_room_t room_ = {};
 };
 
-TEST_F(MemoryLimit, Version2) {
+TEST_F(MemoryLimit, AGroupOfVersion2HasItsLimitAndUse) {
   Process("0::/box\n", kMountV2);
   GroupV2(kV2 + std::string("/box"), "268435456", "max", 1000);
   ExpectFound(256 * HK_MIB, 1000);
@@ -98,7 +98,7 @@ TEST_F(MemoryLimit, TheLowerOfTheTwoLimitsCounts) {
   ExpectFound(100000000, 1000);
 }
 
-TEST_F(MemoryLimit, Version1) {
+TEST_F(MemoryLimit, AGroupOfVersion1HasItsLimitAndUse) {
   Process("9:name=systemd:/\n4:cpu,memory:/box/inner\n0::/\n", std::string(kMountV2) + kMountV1);
   GroupV1(kV1 + std::string("/box/inner"), "268435456", 1000);
   GroupV1(kV1 + std::string("/box"), "9223372036854771712", 1000);

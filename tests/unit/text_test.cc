@@ -18,7 +18,7 @@ std::string Read(Reader *reader, const char *text) {
   return "none";
 }
 
-TEST(Text, After) {
+TEST(Text, AfterAPrefixComesTheRest) {
   EXPECT_STREQ(hk_text_after("word and", "word"), " and");
   EXPECT_STREQ(hk_text_after("word", "word"), "");
   EXPECT_STREQ(hk_text_after("word", ""), "word");
@@ -26,14 +26,14 @@ TEST(Text, After) {
   EXPECT_EQ(hk_text_after("", "word"), nullptr);
 }
 
-TEST(Text, Ends) {
+TEST(Text, EndsWithItsLastCharacters) {
   EXPECT_TRUE(hk_text_ends("a.om", ".om"));
   EXPECT_TRUE(hk_text_ends(".om", ".om"));
   EXPECT_TRUE(hk_text_ends("a", ""));
   for (const char *text : {"om", "", "a.om.json", "a.xm"}) EXPECT_FALSE(hk_text_ends(text, ".om")) << text;
 }
 
-TEST(Text, Lists) {
+TEST(Text, AListNamesAWordBetweenCommas) {
   for (const char *text : {"cpu,memory:/", "memory,cpu", "memory", "memory rw", "cpu,memory"}) {
     EXPECT_TRUE(hk_text_lists(text, "memory")) << text;
   }
@@ -42,7 +42,7 @@ TEST(Text, Lists) {
   }
 }
 
-TEST(Text, Numbers) {
+TEST(Text, ANumberIsReadUpToItsLastDigit) {
   EXPECT_EQ(Read(hk_text_number, "0"), "0|");
   EXPECT_EQ(Read(hk_text_number, "0012.5"), "12|.5");
   EXPECT_EQ(Read(hk_text_number, "18446744073709551614 kB"), "18446744073709551614| kB");
@@ -52,7 +52,7 @@ TEST(Text, Numbers) {
   for (const char *text : {"", " 1", "-1", "x", "/", ":"}) EXPECT_EQ(Read(hk_text_number, text), "none") << text;
 }
 
-TEST(Text, HexadecimalNumbers) {
+TEST(Text, AHexadecimalNumberIsReadUpToItsLastDigit) {
   EXPECT_EQ(Read(hk_text_hex, "7fFe-8"), "32766|-8");
   EXPECT_EQ(Read(hk_text_hex, "ffffffffffffffff"), "18446744073709551615|");
   EXPECT_EQ(Read(hk_text_hex, "1000000000000000a"), "10|");

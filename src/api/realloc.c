@@ -55,8 +55,9 @@ HK_INLINE void *resized(void *block, size_t bytes) {
   return block;
 }
 
-/* Resizes the block in place, moves its pages, or copies a large block where that is cheaper. A sample is not copied:
- * the copy's free would take it for one. Returns the block, or NULL when none of these is possible. */
+/* Resizes the block in place, moves its pages, or copies a large block where that is cheaper. A sampled block is not
+ * copied: its entry is gone (resize_sample), and without it the old place cannot be freed. Returns the block, or NULL
+ * when none of these is possible. */
 static void *resize_unnamed(const hk_finding_t *finding, void *block, size_t size) {
   char *start = (char *)finding->start;
   size_t whole = finding->offset + size;

@@ -3,7 +3,7 @@
  *   floor  = max(retain, in use / share)
  *   aged   = dirty memory that the learned time-outs keep, by its age
  *   peak   = in use + aged
- *   slack  = max(in use / 16, min(young fragmentation, max(peak / slack share, retain)))
+ *   slack  = max(in use / 16, min(recent fragmentation, max(peak / slack share, retain)))
  *   credit = without a purge thread, for refaults, as deep as the program fell before; else unlimited
  *   limit  = min(room beside a memory limit, max(floor, min(aged + slack, floor + credit)))
  *

@@ -12,11 +12,10 @@
  * At the start that is nothing.
  *
  * The kernel's cost is measured with the advice: the allocator touches the first huge pages at once. In a virtual
- * machine whose host takes back free memory, the host may have to find a huge page first: 6 ms were measured, where
- * small pages came from recently freed memory. Other huge pages are dear because the kernel has to move memory about. A
- * dear huge page begins a pause without advice. Dear pages come in a row, behind others that are not dear: a block of
- * 96 MiB had 3 to 45 huge pages at 0.25 ms each, and all behind those took 5.8 ms
- * (docs/experiments/2026-11-22-huge-pages-dear.md). So several pages of a block are tried.
+ * machine whose host takes back free memory, the host may have to find a huge page first. Other huge pages are dear
+ * because the kernel has to move memory about. A dear huge page begins a pause without advice. Dear pages come in a
+ * row, behind others that are not dear, so several pages of a block are tried
+ * (docs/experiments/2026-11-22-huge-pages-dear.md).
  */
 #ifndef HK_POLICY_THP_POLICY_H
 #define HK_POLICY_THP_POLICY_H
@@ -39,8 +38,8 @@ HK_C_BEGIN
 
 /* ---- Chosen. */
 
-/* The CPU that a dense superslab saves in a second as one huge page, in ns: a twentieth of its saving in
- * random_mixed_large_set, which only touches 59 of them at random. */
+/* The CPU that a dense superslab saves in a second as one huge page, in ns: far less than in a program that touches its
+ * memory at random. */
 #define HK_HUGE_GAIN_NS UINT64_C(100000)
 
 /* At most 1/HK_HUGE_WASTE_SHARE of a huge page may lie unused, however low the price is, because users look at resident
@@ -90,9 +89,8 @@ typedef struct {
 /* A huge page is dear above this CPU time, in ns. */
 #define HK_HUGE_DEAR_NS (2 * HK_HUGE_SMALL_FAULTS_NS)
 
-/* The pause after a dear huge page. It doubles when the next huge page is dear too, up to the most. Chosen: with a
- * pause of one second idle_server_large, which takes 0.12 to 0.15 s of CPU, met four dear ones in its two seconds. With
- * four seconds it takes 0.94 of that CPU. */
+/* The pause after a dear huge page. It doubles when the next huge page is dear too, up to the most. Chosen: a shorter
+ * first pause lets an idle server meet several dear pages (docs/experiments/2026-11-22-huge-pages-dear.md). */
 #define HK_HUGE_PAUSE_LEAST_MS UINT64_C(4000)
 #define HK_HUGE_PAUSE_MOST_MS UINT64_C(64000)
 

@@ -43,7 +43,7 @@ typedef struct {
 /* 2 MiB of addresses, or those of their slabs that the system granted when it refused all 2 MiB. Anything may have the
  * rest of the addresses. Start and slabs do not change while a slab of the superslab is in use.
  *
- * Invariant: each slab that is there is in one of three states: free, in use, on its way to the system. Lazy slabs are
+ * Invariant: each mapped slab is in one of three states: free, in use, on its way to the system. Lazy slabs are
  * free and used. A free slab's descriptor says hk_slab_free and has no owner. longest_run is that of free_mask. The
  * superslab is in the bucket of that run, and in the list by age that its masks call for.
  */
@@ -53,7 +53,7 @@ typedef struct hk_superslab {
   struct hk_superslab *all_next; /* links all records ever made, from which a child of fork rebuilds the lists */
   uintptr_t start;               /* 0: the record describes nothing and may be reused */
   hk_slab_t *slabs;              /* its 32 descriptors */
-  uint32_t slab_mask;            /* bit i: slab i is there; the other masks are parts of this one */
+  uint32_t slab_mask;            /* bit i: slab i is mapped; the other masks are parts of this one */
   uint32_t free_mask;            /* bit i: slab i is free */
   uint8_t longest_run;           /* of free slabs, which is its bucket; 0 when it is in none */
   _Atomic(uint8_t) shard;        /* whose index it is in, and whose lock guards it */

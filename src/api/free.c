@@ -61,7 +61,7 @@ static void free_small(hk_slab_t *span, void *block) {
   } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* perhaps a heap that the thread has just adopted */
     if (HK_HARDENED) {
       (void)hk_live_bit_collect(hk_live_bit_of(block));
-      hk_remote_take_home(lease.heap, span, block);
+      hk_remote_collect_hardened(lease.heap, span, block);
       hk_misuse_take_up(lease.heap);
     } else {
       hk_free_list_t *free_list = span->free_list;

@@ -3,7 +3,7 @@
  *
  * At most one thread has a heap at a time. Other threads write only `shared`, `drain`, `quiet` and `attachment`, by the
  * protocols of docs/concurrency.md. They read these, the other atomic fields and `stat`. The end of a named heap takes
- * its parts from their threads: it clears part.home and part.of_thread.
+ * its parts from their threads: it clears part.thread_variable and part.of_thread.
  *
  * Invariants of a heap, between slow paths (heap_check.h checks them):
  *
@@ -133,11 +133,11 @@ struct hk_heap {
   hk_block_t *damaged;
   hk_list_t pool_link; /* in the pool's list beyond the slots: guarded by hk_lock_heap_pool */
   hk_stat_set_t stat;
-  struct {                              /* of a part (named.h) */
-    _Atomic(hk_named_t *) named;        /* NULL: the heap is no part */
-    _Atomic(hk_heap_variable_t *) home; /* hk_thread_heap of the thread that has the part; NULL: none */
-    struct hk_heap *next;               /* in named->parts; constant while the named heap lives */
-    hk_list_t spans;                    /* every span of the part, through part_link */
+  struct {                                         /* of a part (named.h) */
+    _Atomic(hk_named_t *) named;                   /* NULL: the heap is no part */
+    _Atomic(hk_heap_variable_t *) thread_variable; /* hk_thread_heap of the thread that has the part; NULL: none */
+    struct hk_heap *next;                          /* in named->parts; constant while the named heap lives */
+    hk_list_t spans;                               /* every span of the part, through part_link */
     hk_list_t of_thread; /* in the thread's table of parts; guarded by hk_lock_heap_pool, as is `table` */
     struct hk_part_table *table;
   } part;

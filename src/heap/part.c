@@ -88,7 +88,7 @@ static hk_heap_t *find_own_locked(const hk_named_t *named, hk_heap_t *part) {
       hk_list_push_front(&table->parts, node);
       return own;
     }
-    if (hk_load_relaxed(&part->part.home) == &hk_thread_heap) return part;
+    if (hk_load_relaxed(&part->part.thread_variable) == &hk_thread_heap) return part;
   }
   return NULL;
 }
@@ -97,7 +97,7 @@ static hk_heap_t *find_own_locked(const hk_named_t *named, hk_heap_t *part) {
 static hk_heap_t *find_own(hk_named_t *named) {
   hk_heap_t *part = hk_load_acquire(&named->parts);
   for (unsigned i = 0; i < LOOKED_AT_FREELY && part != NULL; i++, part = part->part.next) {
-    if (hk_load_relaxed(&part->part.home) == &hk_thread_heap) return part;
+    if (hk_load_relaxed(&part->part.thread_variable) == &hk_thread_heap) return part;
   }
   if (part == NULL || hk_part_table == NO_TABLE) return NULL;
   hk_lock_acquire(hk_lock_heap_pool);
@@ -158,10 +158,10 @@ static hk_heap_t *take(hk_named_t *named) {
   return part != NULL ? part : make(named);
 }
 
-/* The part gets its home and its place in the table in one step, for hk_part_adopt. */
+/* The part gets its thread and its place in the table in one step, for hk_part_adopt. */
 static void attach(hk_part_table_t *table, hk_heap_t *part) {
   hk_lock_acquire(hk_lock_heap_pool);
-  hk_store_relaxed(&part->part.home, &hk_thread_heap);
+  hk_store_relaxed(&part->part.thread_variable, &hk_thread_heap);
   part->part.table = table;
   hk_list_push_front(&table->parts, &part->part.of_thread);
   hk_lock_release(hk_lock_heap_pool);
@@ -306,12 +306,12 @@ void hk_part_remove_tag(const hk_named_t *tag) {
   }
 }
 
-/* ---- Visits, the end of a thread, and the end of a named heap. A part whose home is NULL, but whose life is not idle,
+/* ---- Visits, the end of a thread, and the end of a named heap. A part without a thread, but whose life is not idle,
  * belongs to the thread that withdrew it. */
 
 static void withdraw_locked(hk_heap_t *part) {
   hk_list_remove(&part->part.of_thread);
-  hk_store_relaxed(&part->part.home, NULL);
+  hk_store_relaxed(&part->part.thread_variable, NULL);
 }
 
 /* Takes the first part out of the table. Returns NULL when there is none. */
@@ -326,11 +326,11 @@ static hk_heap_t *withdraw_first(hk_part_table_t *table) {
   return part;
 }
 
-/* The part had no home, so a child of fork made it idle and forgot its table. It is kept under the lock: the end of its
- * named heap may take it afterwards. */
+/* The part had no thread, so a child of fork made it idle and forgot its table. It is kept under the lock: the end of
+ * its named heap may take it afterwards. */
 static void bring_back(hk_part_table_t *table, hk_heap_t *part) {
   hk_lock_acquire(hk_lock_heap_pool);
-  hk_store_relaxed(&part->part.home, &hk_thread_heap);
+  hk_store_relaxed(&part->part.thread_variable, &hk_thread_heap);
   part->part.table = table;
   hk_list_push_back(&table->parts, &part->part.of_thread);
   hk_heap_keep(part);
@@ -396,7 +396,7 @@ void hk_part_on_exit(void) {
 /* Takes a part from its thread, which does not use it. Returns false when no thread has it. */
 static bool take_from_thread(hk_named_t *named, hk_heap_t *part) {
   hk_lock_acquire(hk_lock_heap_pool);
-  bool is_taken = hk_load_relaxed(&part->part.home) != NULL;
+  bool is_taken = hk_load_relaxed(&part->part.thread_variable) != NULL;
   if (is_taken) {
     hk_named_t *expected = named;
     withdraw_locked(part);
@@ -407,10 +407,10 @@ static bool take_from_thread(hk_named_t *named, hk_heap_t *part) {
 }
 
 /* Returns whether a thread that vanished in a fork had the part, or still seems to have it. In a child of _Fork the
- * part stays an orphan: where it is marked or has no home, that thread was looking after it. */
+ * part stays an orphan: where it is marked or has no thread, that thread was looking after it. */
 static bool is_out_of_reach(hk_heap_t *part) {
   hk_heap_life_t life = hk_heap_life(part);
-  bool was_looked_after = hk_load_relaxed(&part->busy) || hk_load_relaxed(&part->part.home) == NULL;
+  bool was_looked_after = hk_load_relaxed(&part->busy) || hk_load_relaxed(&part->part.thread_variable) == NULL;
   return life == hk_heap_lost || (life == hk_heap_orphan && was_looked_after);
 }
 
@@ -476,7 +476,7 @@ void hk_part_adopt(hk_part_table_t *table, const hk_forker_t *forker) {
   if (table == NO_TABLE) return;
   hk_list_init(&table->parts);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (!hk_heap_is_part(heap) || hk_load_relaxed(&heap->part.home) != forker->variable) continue;
+    if (!hk_heap_is_part(heap) || hk_load_relaxed(&heap->part.thread_variable) != forker->variable) continue;
     heap->part.table = table;
     hk_list_push_front(&table->parts, &heap->part.of_thread);
   }

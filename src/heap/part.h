@@ -3,8 +3,8 @@
  * A part is an ordinary heap. Its thread allocates from its bins and frees to them; other threads free by `incoming`;
  * it refills, spills and gives up spans as each heap does. It differs in these:
  *
- * - A thread has one heap of its own and any number of parts. `part.home` of a part says which thread has it. A free
- *   finds that in the slow path first of all.
+ * - A thread has one heap of its own and any number of parts. `part.thread_variable` of a part says which thread has
+ *   it. A free finds that in the slow path first of all.
  * - Its spans never move to another heap, and no other heap's move to it.
  * - A part without a thread is idle, but not in the pool: it waits in its named heap for the next thread that uses
  *   that.
@@ -63,7 +63,7 @@ HK_INLINE hk_heap_t *hk_part_find(const hk_named_t *named) {
 /* Returns whether the calling thread has the owner of a slab: as a part, or as its own heap while it is switched to a
  * part. */
 HK_INLINE bool hk_part_is_mine(const hk_slab_t *slab, hk_heap_t *owner) {
-  if (slab->part_kind != hk_part_of_none) return hk_load_relaxed(&owner->part.home) == &hk_thread_heap;
+  if (slab->part_kind != hk_part_of_none) return hk_load_relaxed(&owner->part.thread_variable) == &hk_thread_heap;
   return owner == hk_part_table->base;
 }
 

@@ -449,7 +449,7 @@ static void reset_countdowns(hk_heap_t *heap) {
 
 static bool is_forkers(hk_heap_t *heap, const hk_forker_t *forker) {
   if (heap == forker->heap || heap == forker->base) return true;
-  return hk_heap_is_part(heap) && hk_load_relaxed(&heap->part.home) == forker->variable;
+  return hk_heap_is_part(heap) && hk_load_relaxed(&heap->part.thread_variable) == forker->variable;
 }
 
 static void settle_orphan(hk_heap_t *heap, const hk_forker_t *forker) {
@@ -457,7 +457,7 @@ static void settle_orphan(hk_heap_t *heap, const hk_forker_t *forker) {
     set_life(heap, hk_heap_attached);
     return;
   }
-  hk_store_relaxed(&heap->part.home, NULL);
+  hk_store_relaxed(&heap->part.thread_variable, NULL);
   heap->part.of_thread = (hk_list_t){NULL, NULL};
   heap->part.table = NULL;
   if (hk_load_relaxed(&heap->busy)) {

@@ -87,7 +87,7 @@ void hk_heap_repair(void);
 
 /* The heaps of the thread that forked. */
 typedef struct {
-  hk_heap_variable_t *variable; /* its hk_thread_heap: the home of its parts */
+  hk_heap_variable_t *variable; /* its hk_thread_heap, which its parts name */
   const hk_heap_t *heap;        /* what that names; may be the empty heap */
   const hk_heap_t *base;        /* its own heap, while that is a part; else as above */
 } hk_forker_t;

@@ -27,11 +27,11 @@ static uint32_t this_round;
 static hk_slab_t *span_of(const hk_block_t *block) { return hk_slab_of(block)->head; }
 
 static uint16_t *count_of(hk_slab_t *span) {
-  if (span->came_home_round != this_round) {
-    span->came_home_round = this_round;
-    span->came_home = 0;
+  if (span->drain_round != this_round) {
+    span->drain_round = this_round;
+    span->drain_count = 0;
   }
-  return &span->came_home;
+  return &span->drain_count;
 }
 
 /* Counts the blocks of each span, and takes the marks from the links: a block that is met twice has no mark the second

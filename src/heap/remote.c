@@ -154,7 +154,7 @@ static bool may_collect(hk_heap_t *heap, hk_slab_t *slab, const hk_block_t *bloc
   return hk_load_relaxed(&slab->owner) != heap || hk_live_bit_collect(hk_live_bit_of(block));
 }
 
-void hk_remote_take_home(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
+void hk_remote_collect_hardened(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
   hk_block_unseal(block);
   block = hk_quarantine_swap(hk_heap_quarantine(heap), slab->class_index, slab->block_bytes, block);
   if (block == NULL) return;
@@ -175,7 +175,7 @@ static bool collect(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
     return false;
   }
   if (HK_HARDENED) {
-    hk_remote_take_home(heap, slab, block);
+    hk_remote_collect_hardened(heap, slab, block);
   } else if (hk_free_list_push(slab->free_list, block)) {
     hk_bin_settle(heap, slab);
   }

@@ -75,7 +75,7 @@ size_t hk_remote_drain(hk_heap_t *heap);
 /* Puts a block that another thread freed into the quarantine of its heap, in a hardened build, and the block that comes
  * out on its free list. The block is zero behind its link, and its live bit is clear. Sets `heap->damaged` to a damaged
  * block, which is lost. For the thread that has the heap. */
-void hk_remote_take_home(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block);
+void hk_remote_collect_hardened(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block);
 
 /* Detaches the heap's incoming list and returns it. The caller drains it or puts it back. */
 hk_block_t *hk_remote_take(hk_heap_t *heap);

@@ -46,7 +46,7 @@ _Atomic(bool) hk_serve_is_wanted;
 
 /* Mark of the process that may have the thread. A child of vfork or _Fork may not: its memory is its parent's, or in an
  * unknown state. */
-static _Atomic(uint64_t) home;
+static _Atomic(uint64_t) owner_process;
 
 /* Changes with each request. */
 static _Atomic(uint32_t) calls;
@@ -83,7 +83,7 @@ static void wake(void) {
 }
 
 static void call(_Atomic(bool) *flag) {
-  if (!hk_sandbox_permits_threads() || hk_load_relaxed(&home) != hk_process_mark()) return;
+  if (!hk_sandbox_permits_threads() || hk_load_relaxed(&owner_process) != hk_process_mark()) return;
   hk_store_relaxed(flag, true);
   wake();
   start();
@@ -94,12 +94,14 @@ void hk_serve_end_soon(void) { wake(); }
 /* Without a system call, so that requests of other threads may look often. A number of the C library's is enough:
  * `start` looks again. */
 static bool is_left_to_another(void) {
-  return hk_load_relaxed(&is_left_to_first_thread) && hk_os_thread_self().number != (uint32_t)hk_load_relaxed(&home);
+  return hk_load_relaxed(&is_left_to_first_thread) &&
+         hk_os_thread_self().number != (uint32_t)hk_load_relaxed(&owner_process);
 }
 
 /* A child of vfork leaves the wish to its parent. */
 void hk_serve_consider_slow(void) {
-  if (!hk_sandbox_permits_threads() || is_left_to_another() || hk_load_relaxed(&home) != hk_process_mark()) return;
+  if (!hk_sandbox_permits_threads() || is_left_to_another() || hk_load_relaxed(&owner_process) != hk_process_mark())
+    return;
   hk_store_relaxed(&hk_serve_is_wanted, false);
   start();
 }
@@ -241,7 +243,7 @@ static void run(void) {
 /* ---- Start of a process, and forks. */
 
 static void begin(void) {
-  hk_store_relaxed(&home, hk_process_mark());
+  hk_store_relaxed(&owner_process, hk_process_mark());
   if (is_file_renewed() && hk_sandbox_permits_threads()) start();
 }
 

@@ -43,7 +43,7 @@ typedef enum { hk_part_of_none, hk_part_of_tag, hk_part_of_heap } hk_part_kind_t
  *
  * Invariant: the count gives the list's length.
  *   - Span from which no bin allocates: carved - live + (mark - countdown). The rest of the carved blocks,
- *     live - (mark - countdown), are in use, on their way home or in `incoming`.
+ *     live - (mark - countdown), are in use, on their way to the owner or in `incoming`.
  *   - Bin of a mid class that is not metered (heap/mid.h): room - countdown.
  *   - Bin of a tiny class, in a sampled heap alone: at_mark + (mark - countdown), less the blocks that an open bin
  *     has handed out (heap/sample_countdown.h).
@@ -94,10 +94,10 @@ typedef struct hk_slab {
     uint8_t huge;      /* of a large block: hk_thp_advice_t */
     uint8_t part_kind; /* of a span: hk_part_kind_t of its owner; the same in each slab */
   };
-  uint16_t came_home; /* head of a span: number of its blocks that the purge thread has counted, ... */
+  uint16_t drain_count; /* head of a span: number of its blocks that the purge thread has counted, ... */
   union {
-    uint32_t came_home_round; /* ... and the round in which it counted them (heap/purge_drain.c) */
-    uint32_t ahead_slabs;     /* of a large block (space/large_fill.h); 0 when it ends */
+    uint32_t drain_round; /* ... and the round in which it counted them (heap/purge_drain.c) */
+    uint32_t ahead_slabs; /* of a large block (space/large_fill.h); 0 when it ends */
   };
   /* Usable bytes of a run or a large block; length of a free extent; in the head of a span: mapped bytes of its last
    * slab (short_span.h). */

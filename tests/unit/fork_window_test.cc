@@ -337,7 +337,7 @@ TEST(ForkWindowOfNamed, EndsInAChildWithoutAPartThatNoThreadHas) {
   int verdict = InChild([] {
     hk_lifecycle_start();
     SetUpPart();
-    hk_store_relaxed(&hk_part_get(named)->part.home, nullptr);
+    hk_store_relaxed(&hk_part_get(named)->part.thread_variable, nullptr);
     pid_t child = UnderscoreFork()();
     if (child != 0) return WaitForChild(child);
     alarm(kChildSeconds);

@@ -331,9 +331,9 @@ HK_FRESH_TEST(HeapInvariantDeathTest, ABlockInUseIsNotDrained) {
   FullSpan full(heaps.owner, kMid);
   heaps.Send({full.blocks[0]});
   Rescue();
-  ASSERT_EQ(full.span->came_home_round, 1u);
+  ASSERT_EQ(full.span->drain_round, 1u);
   heaps.Send(Blocks(full.blocks.begin() + 2, full.blocks.end()));
-  EXPECT_NOTICED((full.span->came_home_round = 2, full.span->came_home = 1), Rescue(),
+  EXPECT_NOTICED((full.span->drain_round = 2, full.span->drain_count = 1), Rescue(),
                  "each block of the chain is put back, or of a drained span");
   Rescue();
 }

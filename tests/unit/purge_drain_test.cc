@@ -217,13 +217,13 @@ HK_FRESH_TEST(PurgeDrainKeeps, ACountOfAnEarlierRoundIsNone) {
   heaps.Send({full.blocks[0], full.blocks[1]});
   Rescue();
   for (uint16_t left : {uint16_t{1}, uint16_t{2}, uint16_t{UINT16_MAX - 1}, uint16_t{UINT16_MAX}}) {
-    full.span->came_home = left;
+    full.span->drain_count = left;
     heaps.owner->drain.put_back = nullptr;
     Rescue();
     ExpectWaiting(heaps.owner, 2);
   }
   heaps.Send(AllBut(full.blocks, 4));
-  full.span->came_home = 2;
+  full.span->drain_count = 2;
   Rescue();
   ExpectWaiting(heaps.owner, full.blocks.size() - 2);
   ASSERT_EQ(hk_slab_state(full.span), hk_slab_small) << "two blocks are in use";

@@ -134,13 +134,17 @@ dependency_names = hakmem
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mesonbuild") is None, reason="meson is not installed")
-@pytest.mark.parametrize("way", ["wrap", "installed"])
+@pytest.mark.parametrize("way", ["wrap", "wrap by compilers of several words", "installed"])
 def test_meson(archive: Path, prefix: Path, tmp_path: Path, way: str) -> None:
     for name in ("program.c", "standard_containers.cc"):
         shutil.copy(consumer.HERE / name, tmp_path)
     (tmp_path / "meson.build").write_text(MESON)
     variables = {}
-    if way == "wrap":
+    if "words" in way:
+        variables = {"CC": "ccache cc -fdiagnostics-color=never", "CXX": "c++ -fdiagnostics-color=never"}
+        if shutil.which("ccache") is None:
+            variables["CC"] = variables["CC"].partition(" ")[2]
+    if way != "installed":
         (tmp_path / "subprojects").mkdir()
         digest = hashlib.sha256(archive.read_bytes()).hexdigest()
         wrap = WRAP.format(version=consumer.version(), url=archive.as_uri(), hash=digest)

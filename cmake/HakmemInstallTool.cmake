@@ -62,15 +62,37 @@ foreach(function IN LISTS functions)
   hk_install_link(hakmem.3 "${CMAKE_INSTALL_MANDIR}/man3/${function}.3")
 endforeach()
 
-# Documents, with the folders that their links name.
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
-        DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+# Documents, and all that they link to, in the folders that their links name.
+set(documents
+    LICENSE
+    README.md
+    CHANGELOG.md
+    CONTRIBUTING.md
+    SECURITY.md
+    bench/README.md
+    bindings/rust/README.md
+    bindings/rust/examples/service.rs
+    include/hakmem/hakmem.h
+    include/hakmem/hakmem.hpp
+    packaging/arch/PKGBUILD
+    packaging/monitoring/README.md
+    packaging/rpm/hakmem.spec
+    src/README.md
+    tests/README.md
 )
+foreach(document IN LISTS documents)
+  get_filename_component(folder "${document}" DIRECTORY)
+  install(FILES "${PROJECT_SOURCE_DIR}/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
+endforeach()
 install(
   DIRECTORY "${PROJECT_SOURCE_DIR}/docs"
   DESTINATION "${CMAKE_INSTALL_DOCDIR}"
   PATTERN man EXCLUDE
-  PATTERN experiments EXCLUDE
+)
+install(
+  DIRECTORY "${PROJECT_SOURCE_DIR}/bench/results"
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}/bench"
+  PATTERN *.json EXCLUDE
 )
 
 # gdb's script: to name it oneself, and under the library's path, as gdb looks for it in its folder share/gdb/auto-load.

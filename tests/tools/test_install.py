@@ -190,10 +190,13 @@ def test_completion_of_arguments(prefix: Path, tool: Path, tmp_path: Path) -> No
 
 
 def test_documents_lead_to_each_other(prefix: Path) -> None:
-    """The README's links to documents lead to installed ones."""
+    """Each link of an installed document leads to an installed file."""
     folder = prefix / "share/doc/hakmem"
-    links = re.findall(r"\]\((docs/[\w.-]+\.md)", (folder / "README.md").read_text())
-    assert len(links) > 5 and all((folder / link).is_file() for link in links)
+    for page in folder.rglob("*.md"):
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        links = {link for link in re.findall(r"\]\(([^)#\s]+)", text) if ":" not in link}
+        assert not {link for link in links if not (page.parent / link).exists()}, page
+    assert len(list(folder.rglob("*.md"))) > 50
 
 
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")

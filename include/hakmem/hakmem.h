@@ -1,4 +1,4 @@
-/* hakmem: a general-purpose memory allocator for Linux. The public C interface.
+/* hakmem: a general-purpose memory allocator for Linux. The public C interface, for C99 and C++11 or later.
  *
  * Any thread may call any function here at any time after the program's first instruction: before `main`, in
  * destructors of ending threads, and in the child of `fork`. A signal handler that interrupted one of them may call

@@ -68,3 +68,20 @@ def test_the_warning_exists(tmp_path: Path) -> None:
     if "clang" in subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout:
         pytest.skip("gcc is clang here")
     assert "-Werror=maybe-uninitialized" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "compiler, standard", [("gcc", "c99"), ("g++", "c++11"), ("clang", "c99"), ("clang++", "c++11")]
+)
+def test_the_least_language(compiler: str, standard: str) -> None:
+    """The header's first sentence names it."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    assert standard.upper() in HEADER.read_text().partition("\n")[0]
+    kind = "c++" if "+" in standard else "c"
+    words = (f"-std={standard}", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}")
+    done = subprocess.run(
+        [compiler, *words, "-x", kind, "-fsyntax-only", "-"], input="#include <hakmem/hakmem.h>\n",
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

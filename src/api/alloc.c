@@ -147,7 +147,7 @@ static HK_NOINLINE void *alloc_small_chosen(unsigned class_index, size_t alignme
  * those. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *is_unknown) {
   if (HK_LIKELY(may_start_work())) consider_work();
-  if (hk_shortage_is_on()) hk_process_purge_follow();
+  if (hk_shortage_is_on()) hk_process_purge_after_refusal();
   hk_sample_choice_t choice = {.weight_q16 = 0};
   unsigned serving_class = class_index;
   void *block = try_small(&serving_class, alignment, &choice);
@@ -234,8 +234,8 @@ HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *zero) {
     hk_purge_thread_consider();
     hk_process_purge_consider();
   }
-  hk_process_purge_remote();
-  if (hk_shortage_is_on()) hk_process_purge_follow();
+  hk_process_purge_drain_own();
+  if (hk_shortage_is_on()) hk_process_purge_after_refusal();
   void *block = try_large(size, alignment, zero);
   if (block == NULL) {
     give_all_back(size <= HK_RUN_MAX_BYTES || hk_shortage_is_on());

@@ -62,7 +62,7 @@ static void free_small(hk_slab_t *span, void *block) {
     if (HK_HARDENED) {
       (void)hk_live_bit_collect(hk_live_bit_of(block));
       hk_remote_collect_hardened(lease.heap, span, block);
-      hk_misuse_take_up(lease.heap);
+      hk_misuse_report_damaged(lease.heap);
     } else {
       hk_free_list_t *free_list = span->free_list;
       if (hk_free_list_push(free_list, block)) hk_bin_settle(lease.heap, span);
@@ -170,7 +170,7 @@ void hk_free_due(hk_slab_t *slab) {
   hk_heap_t *heap = hk_load_relaxed(&slab->owner);
   hk_heap_enter(heap);
   hk_bin_settle(heap, slab);
-  hk_misuse_take_up(heap);
+  hk_misuse_report_damaged(heap);
   hk_heap_leave(heap);
 }
 

@@ -31,7 +31,7 @@ HK_COLD void hk_misuse_overflow(const void *block, size_t bytes);
 HK_COLD void hk_misuse_told_size(const void *block, size_t bytes, const size_t *alignment, size_t size);
 
 /* Reports the damaged block that a drain of `heap` has found, if any. */
-HK_INLINE void hk_misuse_take_up(hk_heap_t *heap) {
+HK_INLINE void hk_misuse_report_damaged(hk_heap_t *heap) {
   if (HK_LIKELY(heap->damaged == NULL)) return;
   const void *block = heap->damaged;
   heap->damaged = NULL;

@@ -161,7 +161,7 @@ static void count_live(hk_heap_t *part, void *context) {
   live_t *live = context;
   (void)hk_remote_drain(part);
   hk_sample_countdown_recall(part);
-  hk_misuse_take_up(part);
+  hk_misuse_report_damaged(part);
   hk_heap_settle_down(part);
   for (const hk_list_t *node = part->part.spans.next; node != &part->part.spans; node = node->next) {
     const hk_slab_t *span = HK_CONTAINER_OF(node, hk_slab_t, part_link);

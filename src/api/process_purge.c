@@ -25,7 +25,7 @@ static void drain(hk_heap_t *heap) {
   (void)hk_remote_drain(heap);
   hk_sample_countdown_recall(heap);
   hk_remote_flush(heap);
-  hk_misuse_take_up(heap);
+  hk_misuse_report_damaged(heap);
 }
 
 static void purge_heap(hk_heap_t *heap) {
@@ -114,7 +114,7 @@ size_t hk_process_purge_named_to_system(hk_named_t *named) {
 
 static bool is_near_limit(void) { return hk_load_relaxed(&hk_dirty_is_near_limit); }
 
-hk_detach_t hk_process_purge_which(uint64_t now_ms) {
+hk_detach_t hk_process_purge_detach_terms(uint64_t now_ms) {
   uint64_t asleep_ms = hk_dirty_asleep_ms();
   if (!is_near_limit()) return (hk_detach_t){.now_ms = now_ms, .asleep_ms = asleep_ms, .least_slabs = LEAST_SLABS};
   return (hk_detach_t){.now_ms = now_ms, .asleep_ms = hk_smaller(asleep_ms, NEAR_LIMIT_MS), .least_slabs = 1};
@@ -124,8 +124,8 @@ static void take_heaps(const hk_detach_t *which) {
   if (hk_detach_sleepers(which) > 0 && is_near_limit()) hk_process_purge_idle_heaps();
 }
 
-void hk_process_purge_from_sleepers(uint64_t now_ms) {
-  hk_detach_t which = hk_process_purge_which(now_ms);
+void hk_process_purge_detach_sleepers(uint64_t now_ms) {
+  hk_detach_t which = hk_process_purge_detach_terms(now_ms);
   take_heaps(&which);
 }
 
@@ -184,7 +184,7 @@ void hk_process_purge_all(bool may_be_short) {
   (void)hk_purge_unmap_free();
 }
 
-void hk_process_purge_follow(void) {
+void hk_process_purge_after_refusal(void) {
   hk_heap_t *heap = hk_thread_own();
   if (heap == HK_EMPTY_HEAP || hk_load_relaxed(&refused_ms) <= heap->trimmed_ms) return;
   heap->trimmed_ms = hk_os_coarse_ms();
@@ -195,12 +195,12 @@ void hk_process_purge_follow(void) {
   (void)hk_purge_unmap_free();
 }
 
-void hk_process_purge_remote(void) {
+void hk_process_purge_drain_own(void) {
   hk_remote_consider_idle();
   hk_heap_t *heap = hk_thread_own(); /* read last: until the thread enters its heap, an examiner may take it */
-  if (heap == HK_EMPTY_HEAP || !hk_remote_is_pending(heap)) return;
+  if (heap == HK_EMPTY_HEAP || !hk_heap_has_incoming(heap)) return;
   hk_heap_enter(heap);
   hk_remote_drain(heap);
-  hk_misuse_take_up(heap);
+  hk_misuse_report_damaged(heap);
   hk_heap_leave(heap);
 }

@@ -32,16 +32,16 @@ size_t hk_process_purge_named_to_system(hk_named_t *named);
 void hk_process_purge_all(bool may_be_short);
 
 /* The same for the caller's heap, when a request of another thread was refused since the last time. For a shortage. */
-HK_COLD void hk_process_purge_follow(void);
+HK_COLD void hk_process_purge_after_refusal(void);
 
 /* Moves what the idle heaps can spare to the superslabs. For a thread without a heap. */
 void hk_process_purge_idle_heaps(void);
 
 /* Returns which heaps of sleeping threads are worth detaching now. For the purge thread. */
-hk_detach_t hk_process_purge_which(uint64_t now_ms);
+hk_detach_t hk_process_purge_detach_terms(uint64_t now_ms);
 
 /* Detaches those heaps. Near a memory limit it also empties the idle heaps. Opens files. */
-void hk_process_purge_from_sleepers(uint64_t now_ms);
+void hk_process_purge_detach_sleepers(uint64_t now_ms);
 
 /* The same for a thread that grows near a memory limit, and of threads that have slept for a moment only. Requires that
  * the caller is in no slow path. */
@@ -53,6 +53,6 @@ HK_INLINE void hk_process_purge_consider(void) {
 
 /* Collects the remote frees of the calling thread's blocks. Called before a thread takes more memory than a bin
  * holds. */
-void hk_process_purge_remote(void);
+void hk_process_purge_drain_own(void);
 
 #endif /* HK_API_PROCESS_PURGE_H */

@@ -43,7 +43,7 @@ static bool has_company(void) { return has_threads(2, 1); }
 static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
   uint64_t since_ms;
   bool is_quiet = hk_dirty_is_quiet(now_ms, &since_ms);
-  hk_process_purge_from_sleepers(now_ms);
+  hk_process_purge_detach_sleepers(now_ms);
   const hk_block_t *damaged = hk_purge_drain(now_ms, hk_dirty_asleep_ms());
   if (damaged != NULL) hk_misuse_damage(damaged);
   bool has_unpurged = hk_heap_pool_has_unpurged();
@@ -71,7 +71,7 @@ static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *
 }
 
 static uint64_t wait_for_sleepers_ms(uint64_t now_ms, uint64_t wait_ms) {
-  hk_detach_t which = hk_process_purge_which(now_ms);
+  hk_detach_t which = hk_process_purge_detach_terms(now_ms);
   uint64_t due_ms = hk_detach_next_due(&which);
   return due_ms == UINT64_MAX ? wait_ms : hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }

@@ -38,7 +38,7 @@ void *hk_small_take(hk_heap_t *heap, unsigned class_index) {
     hk_small_drop_damaged(heap, list, class_index);
     hk_block_t *straight = NULL;
     bool filled = hk_refill(heap, class_index, &straight);
-    hk_misuse_take_up(heap);
+    hk_misuse_report_damaged(heap);
     if (HK_HARDENED && straight != NULL && (straight = give_straight(straight)) == NULL) continue;
     if (!filled || straight != NULL) return straight;
   }

@@ -46,7 +46,7 @@ void hk_heap_reset(hk_heap_t *heap) {
   if (HK_HARDENED) hk_quarantine_forget(hk_heap_quarantine(heap));
   heap->sampling_state = 0; /* the heap follows the present state at its next slow path */
   hk_store_relaxed(&heap->span_slabs, 0);
-  heap->spare_shortages = 0;
+  heap->spare_overflows = 0;
   heap->damaged = NULL;
   heap->trimmed_ms = 0;
   hk_store_relaxed(&heap->shared.waiting, 0);

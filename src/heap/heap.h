@@ -116,7 +116,7 @@ struct hk_heap {
   _Atomic(uint32_t) span_slabs;              /* in the spans that the heap owns, with shared.drained_slabs */
   _Atomic(uint32_t) spare_slabs;             /* in all lists of `spare` */
   hk_list_t spare[HK_RUN_MAX_SLABS];         /* [i]: rows of i + 1 free slabs, through link; last freed first */
-  uint32_t spare_shortages;                  /* times that there was no room for a row: spare.c */
+  uint32_t spare_overflows;                  /* times that there was no room for a row: spare.c */
   hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
   bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
@@ -272,6 +272,9 @@ HK_INLINE hk_named_t *hk_heap_named(const hk_heap_t *heap) { return hk_load_rela
 
 /* Returns whether the heap is a part of a named heap or tag. Any thread, any heap. */
 HK_INLINE bool hk_heap_is_part(const hk_heap_t *heap) { return heap != HK_EMPTY_HEAP && hk_heap_named(heap) != NULL; }
+
+/* Returns whether blocks that other threads freed wait in `incoming`, at some moment of the call. Any thread. */
+HK_INLINE bool hk_heap_has_incoming(hk_heap_t *heap) { return hk_load_relaxed(&heap->shared.incoming) != HK_LIST_END; }
 
 /* Returns the quarantine of a heap of a hardened build, which lies behind the heap. */
 HK_INLINE hk_quarantine_t *hk_heap_quarantine(hk_heap_t *heap) { return (hk_quarantine_t *)(heap + 1); }

@@ -62,7 +62,7 @@ static void end_quarantines(hk_heap_t *heap) {
 
 void hk_heap_begin_small(hk_heap_t *heap) {
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) heap->state[i].carve_count = heap->state[i].guests = 0;
-  heap->spare_shortages = 0;
+  heap->spare_overflows = 0;
 }
 
 void hk_heap_unload(hk_heap_t *heap) {

@@ -195,27 +195,27 @@ hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument)
   return heap;
 }
 
-static bool has_incoming(hk_heap_t *heap, unsigned unused) {
+static bool has_blocks_to_drain(hk_heap_t *heap, unsigned unused) {
   (void)unused;
-  return hk_load_relaxed(&heap->shared.incoming) != HK_LIST_END;
+  return hk_heap_has_incoming(heap);
 }
 
-static hk_heap_t *take_awaited_from_overflow(void) {
+static hk_heap_t *take_with_incoming_from_overflow(void) {
   if (hk_load_relaxed(&overflow_count) == 0) return NULL;
   hk_lock_acquire(hk_lock_heap_pool);
   hk_heap_t *found = NULL;
   for (hk_list_t *node = overflow.next; node != &overflow && found == NULL; node = node->next) {
     hk_heap_t *heap = HK_CONTAINER_OF(node, hk_heap_t, pool_link);
-    if (has_incoming(heap, 0)) found = heap;
+    if (hk_heap_has_incoming(heap)) found = heap;
   }
   if (found != NULL) take_out_locked(found);
   hk_lock_release(hk_lock_heap_pool);
   return found;
 }
 
-hk_heap_t *hk_heap_take_awaited(void) {
-  hk_heap_t *heap = take_if_among(hk_shard_current(), slot_count(), has_incoming, 0);
-  return heap != NULL ? heap : take_awaited_from_overflow();
+hk_heap_t *hk_heap_take_with_incoming(void) {
+  hk_heap_t *heap = take_if_among(hk_shard_current(), slot_count(), has_blocks_to_drain, 0);
+  return heap != NULL ? heap : take_with_incoming_from_overflow();
 }
 
 static bool is_of_node(hk_heap_t *heap, unsigned node) { return hk_shard_node(hk_load_relaxed(&heap->shard)) == node; }
@@ -316,9 +316,9 @@ static void put(hk_heap_t *heap, push_t push) {
   hk_lock_release(hk_lock_heap_pool);
 }
 
-/* Returns whether blocks wait for a heap that is in the pool again. A thread that posts blocks reads `life` afterwards.
- * Either its post comes first and is seen here, or that thread sees that the heap is idle. */
-static bool is_awaited(hk_heap_t *heap) { return hk_load_in_turn(&heap->shared.incoming) != HK_LIST_END; }
+/* hk_heap_has_incoming for a heap that is in the pool again. A thread that posts blocks reads `life` afterwards. Either
+ * its post comes first and is seen here, or that thread sees that the heap is idle. */
+static bool has_incoming_in_turn(hk_heap_t *heap) { return hk_load_in_turn(&heap->shared.incoming) != HK_LIST_END; }
 
 static void prepare(hk_heap_t *heap) {
   HK_ASSERT(!hk_load_relaxed(&heap->busy), "a heap is at rest when it changes hands");
@@ -330,16 +330,16 @@ static void prepare(hk_heap_t *heap) {
 static bool give_back(hk_heap_t *heap, push_t push) {
   prepare(heap);
   put(heap, push);
-  return is_awaited(heap);
+  return has_incoming_in_turn(heap);
 }
 
 bool hk_heap_give_back(hk_heap_t *heap) { return give_back(heap, hk_list_push_front); }
 
-bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for) {
+bool hk_heap_give_back_warm(hk_heap_t *heap, bool *has_incoming) {
   if (hk_heap_is_part(heap) || hk_heap_pool_is_deep()) return false;
   prepare(heap);
   if (!put_in_slot(heap, HK_POOL_WARM)) return false;
-  *is_waited_for = is_awaited(heap);
+  *has_incoming = has_incoming_in_turn(heap);
   return true;
 }
 

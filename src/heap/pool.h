@@ -54,11 +54,11 @@ HK_INLINE void hk_heap_enter_taken(hk_heap_t *heap) {
 bool hk_heap_give_back(hk_heap_t *heap);
 
 /* The same for a heap that keeps its memory. Returns false when HK_POOL_WARM others already do: then the caller still
- * has the heap. Sets `*is_waited_for` to the result of hk_heap_give_back. */
-bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for);
+ * has the heap. Sets `*has_incoming` to the result of hk_heap_give_back. */
+bool hk_heap_give_back_warm(hk_heap_t *heap, bool *has_incoming);
 
 /* Returns an idle heap for which blocks wait; NULL when there is none. The caller drains it and gives it back. */
-hk_heap_t *hk_heap_take_awaited(void);
+hk_heap_t *hk_heap_take_with_incoming(void);
 
 /* Returns an idle heap for which `is_wanted` holds, from one of the first slots of the calling thread's shard or of the
  * next shards of its node; NULL when there is none. The caller gives it back. `is_wanted` reads only atomic fields:

@@ -135,7 +135,7 @@ unsigned hk_refill_choose_class(hk_heap_t *heap, unsigned class_index, size_t al
 }
 
 static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
-  if (hk_remote_is_pending(heap)) (void)hk_remote_drain(heap);
+  if (hk_heap_has_incoming(heap)) (void)hk_remote_drain(heap);
   hk_stat_id_t stage = take_any(heap, class_index, straight);
   if (stage != hk_stat_refill_failed) {
     hk_stat_bump(&heap->stat, stage, 1);

@@ -210,8 +210,8 @@ size_t hk_remote_drain(hk_heap_t *heap) {
 /* Gives the heap back with its memory while few heaps are idle. Other heaps may be idle for long, and keep nothing.
  * Returns the result of hk_heap_give_back. */
 static bool return_to_pool(hk_heap_t *heap) {
-  bool is_awaited;
-  if (hk_heap_give_back_warm(heap, &is_awaited)) return is_awaited;
+  bool has_incoming;
+  if (hk_heap_give_back_warm(heap, &has_incoming)) return has_incoming;
   hk_heap_enter(heap);
   hk_heap_settle_down(heap);
   hk_heap_leave(heap);
@@ -219,7 +219,7 @@ static bool return_to_pool(hk_heap_t *heap) {
 }
 
 /* Returns whether the heap has sent blocks on to heaps that may be idle. */
-static bool drain_once(hk_heap_t *heap, bool *is_awaited) {
+static bool drain_once(hk_heap_t *heap, bool *has_incoming) {
   hk_heap_enter_taken(heap);
   heap->is_visited = true;
   heap->has_sent_to_idle = false;
@@ -229,17 +229,17 @@ static bool drain_once(hk_heap_t *heap, bool *is_awaited) {
   heap->is_visited = false;
   bool has_sent = heap->has_sent_to_idle;
   hk_heap_leave(heap);
-  *is_awaited = return_to_pool(heap);
+  *has_incoming = return_to_pool(heap);
   return has_sent;
 }
 
 /* Drains an idle heap that the caller has taken out of the pool, and gives it back; then those that it sent blocks to,
  * one after the other. Recursion would be as deep as a chain of heaps that each send on to the next. */
 static void drain_visited(hk_heap_t *heap) {
-  bool has_sent = false, is_awaited;
-  do has_sent = drain_once(heap, &is_awaited) || has_sent;
-  while (is_awaited && hk_heap_take_this(heap));
-  while (has_sent && (heap = hk_heap_take_awaited()) != NULL) (void)drain_once(heap, &is_awaited);
+  bool has_sent = false, has_incoming;
+  do has_sent = drain_once(heap, &has_incoming) || has_sent;
+  while (has_incoming && hk_heap_take_this(heap));
+  while (has_sent && (heap = hk_heap_take_with_incoming()) != NULL) (void)drain_once(heap, &has_incoming);
 }
 
 void hk_remote_give_back(hk_heap_t *heap) {
@@ -259,6 +259,6 @@ void hk_remote_note_fork(void) { hk_store_relaxed(&hk_remote_is_left, true); }
 void hk_remote_drain_idle(void) {
   hk_store_relaxed(&hk_remote_is_left, false);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (hk_remote_is_pending(heap)) hk_remote_drain_if_idle(heap);
+    if (hk_heap_has_incoming(heap)) hk_remote_drain_if_idle(heap);
   }
 }

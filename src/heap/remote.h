@@ -44,9 +44,6 @@ void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block);
 /* Sends every batch of the heap to its owner. */
 void hk_remote_flush(hk_heap_t *heap);
 
-/* Returns whether blocks wait for the heap. */
-HK_INLINE bool hk_remote_is_pending(hk_heap_t *heap) { return hk_load_relaxed(&heap->shared.incoming) != HK_LIST_END; }
-
 /* Drains the heap if it is idle. A thread that has sent blocks to a heap calls it: none waits for a heap without a
  * thread. When another thread has just taken that heap, that one drains it, even if it is about to give the heap
  * back. */

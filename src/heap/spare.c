@@ -20,7 +20,7 @@ static size_t room_at_most(void) { return hk_smaller(hk_option.spare_slabs, hk_o
 
 static size_t room(const hk_heap_t *heap) {
   size_t first = HK_LIKELY(hk_heap_named(heap) == NULL) ? ROOM_FIRST : 0; /* there may be very many parts */
-  return hk_smaller(first + heap->spare_shortages / ROOM_STEP, room_at_most());
+  return hk_smaller(first + heap->spare_overflows / ROOM_STEP, room_at_most());
 }
 
 hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) {
@@ -98,7 +98,7 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   head->zero = false;
   bool has_list = slab_count <= HK_RUN_MAX_SLABS;
   if (has_list && spare_slabs(heap) + slab_count > room(heap)) {
-    heap->spare_shortages++;
+    heap->spare_overflows++;
     flush(heap, NULL);
   }
   if (has_list && slab_count <= room(heap)) {

@@ -11,7 +11,7 @@ static void follow(void) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return;
   hk_sample_countdown_follow(lease.heap);
-  hk_misuse_take_up(lease.heap);
+  hk_misuse_report_damaged(lease.heap);
   hk_thread_leave(lease);
 }
 

@@ -52,7 +52,7 @@ static void send_one(void) { hk_remote_free_now(span, blocks[1]); }
 static void live_briefly(void) {
   hk_thread_lease_t lease = hk_thread_enter();
   note_take(lease.heap);
-  if (hk_remote_is_pending(lease.heap)) hk_remote_drain(lease.heap);
+  if (hk_heap_has_incoming(lease.heap)) hk_remote_drain(lease.heap);
   hk_thread_leave(lease);
   note_give_back(lease.heap);
   hk_thread_on_exit();
@@ -74,7 +74,7 @@ static void adopt(void) {
 static void follow(void) {
   if (!hk_heap_take_this(owner)) return;
   note_take(owner);
-  if (hk_remote_is_pending(owner)) hk_remote_drain(owner);
+  if (hk_heap_has_incoming(owner)) hk_remote_drain(owner);
   note_give_back(owner);
   hk_remote_give_back(owner);
 }
@@ -120,12 +120,12 @@ static void drain_one(hk_heap_t *heap) {
 static void drain_all(void) { hk_heap_visit_idle(drain_one); }
 
 static void expect_none_waits(void) {
-  CHECK(!hk_remote_is_pending(owner), "nothing waits for a heap that no thread has");
+  CHECK(!hk_heap_has_incoming(owner), "nothing waits for a heap that no thread has");
   expect_home(2);
 }
 
 static void expect_both_home(void) {
-  CHECK(!hk_remote_is_pending(owner), "nothing waits for a heap that no thread has");
+  CHECK(!hk_heap_has_incoming(owner), "nothing waits for a heap that no thread has");
   expect_home(1);
 }
 

@@ -102,7 +102,7 @@ hk_add_model_mutant(push_without_acquire free_before_idle heap/remote.c
   "nothing waits for a heap that no thread has"
 )
 hk_add_model_mutant(sent_on_and_left send_to_a_span_that_moved heap/remote.c
-  "while (has_sent && (heap = hk_heap_take_awaited()) != NULL)" "while (has_sent = false, has_sent)"
+  "while (has_sent && (heap = hk_heap_take_with_incoming()) != NULL)" "while (has_sent = false, has_sent)"
   "nothing waits for a heap that no thread has"
 )
 hk_add_model_mutant(list_of_heaps_relaxed new_heaps_and_a_walk heap/heap.c

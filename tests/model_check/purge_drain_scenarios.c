@@ -132,7 +132,7 @@ static void expect_all_up(void) {
 
 static void expect_few_given_back(void) {
   drain_for_owner();
-  CHECK(!hk_remote_is_pending(owner), "what came meanwhile is looked at too");
+  CHECK(!hk_heap_has_incoming(owner), "what came meanwhile is looked at too");
   expect_all_up();
 }
 
@@ -159,7 +159,7 @@ static void leave_and_steal(void) {
 }
 
 static void expect_none_waits(void) {
-  CHECK(!hk_remote_is_pending(owner), "no block waits for an idle heap");
+  CHECK(!hk_heap_has_incoming(owner), "no block waits for an idle heap");
   CHECK(hk_heap_take_this(owner), "the old owner's heap is idle");
   CHECK(is_span_of(other) || is_span_of(owner), "one of both has the span");
   take_all_up(is_span_of(other) ? other : owner);

@@ -21,7 +21,7 @@ static void send_singly(void) {
 
 static void drain_twice(void) {
   for (unsigned i = 0; i < 2; i++) {
-    if (hk_remote_is_pending(owner)) hk_remote_drain(owner);
+    if (hk_heap_has_incoming(owner)) hk_remote_drain(owner);
   }
 }
 

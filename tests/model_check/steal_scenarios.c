@@ -63,7 +63,7 @@ static void send(void) {
 }
 
 static void take_back(hk_heap_t *heap) {
-  if (hk_remote_is_pending(heap)) hk_remote_drain(heap);
+  if (hk_heap_has_incoming(heap)) hk_remote_drain(heap);
   hk_remote_flush(heap);
 }
 
@@ -124,7 +124,7 @@ static void expect_at_the_last_owner(void) {
 static void expect_none_waits(void) {
   hk_heap_t *heaps[] = {owner, other};
   for (unsigned i = 0; i < 2; i++) {
-    CHECK(hk_heap_life(heaps[i]) != hk_heap_idle || !hk_remote_is_pending(heaps[i]),
+    CHECK(hk_heap_life(heaps[i]) != hk_heap_idle || !hk_heap_has_incoming(heaps[i]),
           "nothing waits for a heap that no thread has");
   }
   expect_at_the_last_owner();

@@ -291,7 +291,7 @@ void FreeBlockOf(Worker &owner, Worker &sender) {
   owner.Do([&] { block = Alloc(owner.heap(), kClass); });
   EXPECT_EQ(NextDue(1000, 0, kMany), UINT64_MAX);
   sender.Do([&] { RemoteFree(sender.heap(), block); });
-  EXPECT_FALSE(hk_remote_is_pending(owner.heap()));
+  EXPECT_FALSE(hk_heap_has_incoming(owner.heap()));
 }
 
 HK_FRESH_TEST(Detach, AHeapWithBlocksToSendIsNot) {
@@ -300,7 +300,7 @@ HK_FRESH_TEST(Detach, AHeapWithBlocksToSendIsNot) {
   FreeBlockOf(owner, sender);
   EXPECT_EQ(NextDue(1000, 0, kMany), 1000u);
   EXPECT_EQ(Detach(1000, 0, kMany), 1u) << "the sender's; the owner's has little";
-  EXPECT_TRUE(hk_remote_is_pending(owner.heap()));
+  EXPECT_TRUE(hk_heap_has_incoming(owner.heap()));
   EXPECT_EQ(Detach(1000, 0, kMany), 0u);
 }
 
@@ -386,10 +386,10 @@ HK_FRESH_TEST(DetachOverdue, AThreadThatSleepsLosesTheHeapForWhichMuchWaits) {
   hk_detach_overdue();
   EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_attached) << "not enough waits";
   FreeFromHere(worker, kOverdueKib * 5 / 4);
-  EXPECT_TRUE(hk_remote_is_pending(worker.heap()));
+  EXPECT_TRUE(hk_heap_has_incoming(worker.heap()));
   hk_detach_overdue();
   EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_idle);
-  EXPECT_FALSE(hk_remote_is_pending(worker.heap()));
+  EXPECT_FALSE(hk_heap_has_incoming(worker.heap()));
   EXPECT_EQ(hk_load_relaxed(&hk_remote_overdue), nullptr);
 }
 

@@ -55,7 +55,7 @@ inline void SendAll(hk_heap_t *heap, const Blocks &blocks) {
 inline void Drain(hk_heap_t *heap) {
   hk_remote_drain(heap);
   EXPECT_EQ(heap->damaged, nullptr);
-  EXPECT_FALSE(hk_remote_is_pending(heap));
+  EXPECT_FALSE(hk_heap_has_incoming(heap));
 }
 
 // Holds back the blocks that wait for a heap while another heap takes a span of it. Afterwards they wait again, as if
@@ -88,7 +88,7 @@ inline size_t HeapCount() {
 
 // An idle heap that has blocks to take back, or null.
 inline hk_heap_t *TakePending() {
-  return hk_heap_take_if([](hk_heap_t *heap, unsigned) { return hk_remote_is_pending(heap); }, 0);
+  return hk_heap_take_if([](hk_heap_t *heap, unsigned) { return hk_heap_has_incoming(heap); }, 0);
 }
 
 inline hk_slab_t *SpanOf(const void *block) { return hk_slab_of(block)->head; }
@@ -210,7 +210,7 @@ inline size_t SpareRoom() { return std::min<size_t>(hk_option.spare_slabs, hk_op
 
 // Gives a heap all of that room, as if the room was often too short.
 inline hk_heap_t *WithAllRoom(hk_heap_t *heap) {
-  heap->spare_shortages = 1 << 20;
+  heap->spare_overflows = 1 << 20;
   return heap;
 }
 

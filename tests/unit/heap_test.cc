@@ -41,7 +41,7 @@ HK_FRESH_TEST(Heap, ANewHeapIsEmpty) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(heap) % HK_CACHE_LINE_BYTES, 0u);
   EXPECT_EQ(hk_heap_life(heap), hk_heap_attached);
   EXPECT_FALSE(hk_load_relaxed(&heap->busy));
-  EXPECT_FALSE(hk_remote_is_pending(heap));
+  EXPECT_FALSE(hk_heap_has_incoming(heap));
   EXPECT_EQ(hk_load_relaxed(&heap->shared.incoming), HK_LIST_END);
   for (const hk_outgoing_t &batch : heap->outbox) EXPECT_EQ(batch.owner, nullptr);
   EXPECT_EQ(heap->spare_slabs, 0u);
@@ -166,9 +166,9 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
       EXPECT_TRUE(SpareRun(mine, hk_slab_of(run)));
     }
     hk_remote_free(mine, SpanOf(theirs), theirs);
-    EXPECT_FALSE(hk_remote_is_pending(hk_load_relaxed(&SpanOf(theirs)->owner)));
+    EXPECT_FALSE(hk_heap_has_incoming(hk_load_relaxed(&SpanOf(theirs)->owner)));
   });
-  EXPECT_TRUE(hk_remote_is_pending(other)) << "the batch was sent";
+  EXPECT_TRUE(hk_heap_has_incoming(other)) << "the batch was sent";
   EXPECT_EQ(heap->spare_slabs, 0u);
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
@@ -295,9 +295,9 @@ HK_FRESH_TEST(HeapOfAThread, TakesUpWhatWaitsForItWhenItsThreadEnds) {
   hk_heap_t *heap = InThread([sender](hk_heap_t *mine) {
     Blocks blocks = AllocMany(mine, 64, 20);
     SendAll(sender, blocks);
-    EXPECT_TRUE(hk_remote_is_pending(mine));
+    EXPECT_TRUE(hk_heap_has_incoming(mine));
   });
-  EXPECT_FALSE(hk_remote_is_pending(heap));
+  EXPECT_FALSE(hk_heap_has_incoming(heap));
   EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), 20u);
 }
 
@@ -307,7 +307,7 @@ HK_FRESH_TEST(HeapOfAThread, TakesUpWhatCameBeforeItWasIdle) {
   hk_block_t *block = Alloc(owner, 64);
   SendAll(sender, {block});
   hk_remote_give_back(owner);
-  EXPECT_FALSE(hk_remote_is_pending(owner));
+  EXPECT_FALSE(hk_heap_has_incoming(owner));
   EXPECT_EQ(hk_heap_life(owner), hk_heap_idle);
 }
 

@@ -252,7 +252,7 @@ HK_FRESH_TEST(PoolBeyondSlots, ThreadsNeverHaveTheSameOne) {
           hk_heap_t *wanted = heaps[random.Below(heaps.size())];
           if (hk_heap_take_this(wanted)) heap = wanted;
         } else {
-          heap = hk_heap_take_if([](hk_heap_t *any, unsigned) { return !hk_remote_is_pending(any); }, 0);
+          heap = hk_heap_take_if([](hk_heap_t *any, unsigned) { return !hk_heap_has_incoming(any); }, 0);
         }
         if (heap != nullptr) hold(heap), mine.push_back(heap);
         if (i % 1000 == 0) hk_heap_visit_idle([](hk_heap_t *visited_one) { hold(visited_one), let_go(visited_one); });

@@ -450,11 +450,11 @@ HK_FRESH_TEST(PurgeCourse, WhoseThreadIsAwakeKeepsWhatComesHome) {
   course.At(1503, [&] { handed.Send(0, handed.blocks.size() - 1); });
   course.At(1503 + asleep_ms - 50, [&] {
     (void)Alloc(handed.owner, 2); /* a refill, which collects them */
-    EXPECT_FALSE(hk_remote_is_pending(handed.owner));
+    EXPECT_FALSE(hk_heap_has_incoming(handed.owner));
     handed.Send(handed.blocks.size() - 1, handed.blocks.size());
   });
   course.At(1503 + 2 * asleep_ms - 60, [&] {
-    EXPECT_TRUE(hk_remote_is_pending(handed.owner));
+    EXPECT_TRUE(hk_heap_has_incoming(handed.owner));
     EXPECT_FALSE(handed.IsGivenBack()) << "most of its blocks are collected";
     handed.EndThreads();
   });

@@ -28,7 +28,7 @@ HK_FRESH_TEST(PurgeDrain, ASpanOfEachClassIsGivenBack) {
     Rescue();
     ASSERT_EQ(InUseSlabs(), in_use - slabs) << "class " << i;
     ASSERT_TRUE(IsGivenBack(full.span, slabs)) << "class " << i;
-    ASSERT_FALSE(hk_remote_is_pending(heaps.owner));
+    ASSERT_FALSE(hk_heap_has_incoming(heaps.owner));
     ASSERT_EQ(ProcessStat(hk_stat_slab_release), released + 1);
     ASSERT_EQ(ProcessStat(hk_stat_remote_drain), home + full.blocks.size());
     ASSERT_EQ(hk_load_relaxed(&heaps.owner->shared.drained_slabs), slabs);
@@ -242,10 +242,10 @@ HK_FRESH_TEST(PurgeDrainTime, NotBeforeTheThreadHasBeenAsleepForSoLong) {
   ASSERT_NE(Alloc(heaps.owner, kMid), nullptr); /* which drains; and a new chain */
   heaps.Send(FullSpan(heaps.owner, kTiny).blocks);
   EXPECT_EQ(hk_purge_drain(1400, 400), nullptr);
-  EXPECT_TRUE(hk_remote_is_pending(heaps.owner)) << "it was awake";
+  EXPECT_TRUE(hk_heap_has_incoming(heaps.owner)) << "it was awake";
   EXPECT_EQ(hk_purge_drain_next_due(1400, 400), 1800u);
   EXPECT_EQ(hk_purge_drain(1800, 400), nullptr);
-  EXPECT_FALSE(hk_remote_is_pending(heaps.owner));
+  EXPECT_FALSE(hk_heap_has_incoming(heaps.owner));
   EXPECT_EQ(hk_purge_drain_next_due(1800, 400), UINT64_MAX);
 }
 
@@ -292,7 +292,7 @@ HK_FRESH_TEST(PurgeDrainTime, WhatWasPutBackIsNotLookedAtAgain) {
   heaps.Send({full.blocks[0]});
   EXPECT_EQ(hk_purge_drain_next_due(kNow + 100, 400), kNow + 400);
   EXPECT_EQ(hk_purge_drain(kNow + 400, 400), nullptr);
-  EXPECT_FALSE(hk_remote_is_pending(heaps.owner));
+  EXPECT_FALSE(hk_heap_has_incoming(heaps.owner));
 }
 
 HK_FRESH_TEST(PurgeDrainTime, AfterALongWalkItRests) {

@@ -107,7 +107,7 @@ class Course {
         hk_remote_flush(heap);
       }
       for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) {
-        is_pending |= hk_remote_is_pending(heap);
+        is_pending |= hk_heap_has_incoming(heap);
       }
     }
   }

@@ -63,7 +63,7 @@ class Model {
   static uint64_t *WordOf(hk_block_t *block) { return reinterpret_cast<uint64_t *>(block + 1); }
 
   void Drain() {
-    if (hk_remote_is_pending(heap_)) hk_remote_drain(heap_);
+    if (hk_heap_has_incoming(heap_)) hk_remote_drain(heap_);
     ASSERT_EQ(heap_->damaged, nullptr);
   }
 

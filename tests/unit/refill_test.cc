@@ -333,9 +333,9 @@ HK_FRESH_TEST(Refill, WhatIsHeldBackForOthersIsSentBeforeGrowing) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
   hk_block_t *theirs = Alloc(other, 64);
   hk_remote_free(heap, SpanOf(theirs), theirs);
-  EXPECT_FALSE(hk_remote_is_pending(other)) << "a batch of one waits";
+  EXPECT_FALSE(hk_heap_has_incoming(other)) << "a batch of one waits";
   ASSERT_NE(Alloc(heap, 64), nullptr);
-  EXPECT_TRUE(hk_remote_is_pending(other));
+  EXPECT_TRUE(hk_heap_has_incoming(other));
 }
 
 HK_FRESH_TEST(Refill, WhatAnIdleHeapCanGiveBackIsTakenBeforeGrowing) {

@@ -45,7 +45,7 @@ HK_FRESH_TEST(Remote, AFullBatchGoesHomeByItself) {
     uint64_t batches = StatOf(heaps.other, hk_stat_remote_batch), frees = StatOf(heaps.other, hk_stat_remote_free);
     Blocks blocks = AllocMany(heaps.owner, class_index, batch);
     for (size_t i = 0; i < batch; i++) {
-      ASSERT_FALSE(hk_remote_is_pending(heaps.owner)) << i;
+      ASSERT_FALSE(hk_heap_has_incoming(heaps.owner)) << i;
       ASSERT_EQ(StatOf(heaps.other, hk_stat_remote_batch), batches);
       RemoteFree(heaps.other, blocks[i]);
     }
@@ -69,7 +69,7 @@ HK_FRESH_TEST(Remote, AHeapThatHasMuchSendsLargerBatches) {
     ASSERT_EQ(heaps.other->span_slabs, has);
     Blocks blocks = AllocMany(heaps.owner, 64, batch);
     for (hk_block_t *block : blocks) {
-      ASSERT_FALSE(hk_remote_is_pending(heaps.owner));
+      ASSERT_FALSE(hk_heap_has_incoming(heaps.owner));
       RemoteFree(heaps.other, block);
     }
     EXPECT_EQ(IncomingLength(heaps.owner), batch);
@@ -125,7 +125,7 @@ HK_FRESH_TEST(Remote, BlocksOfAllClassesShareABatch) {
     size_t weight = 0;
     Blocks freed;
     while (weight < HK_BATCH_FIRST_BYTES) {
-      ASSERT_FALSE(hk_remote_is_pending(heaps.owner));
+      ASSERT_FALSE(hk_heap_has_incoming(heaps.owner));
       unsigned class_index = static_cast<unsigned>(random.OneIn(4) ? random.Between(65, 104) : random.Between(1, 70));
       freed.push_back(Alloc(heaps.owner, class_index));
       weight += WeightOf(class_index);
@@ -158,10 +158,10 @@ HK_FRESH_TEST(Remote, FlushSendsWhatWaits) {
   Heaps heaps;
   Blocks blocks = AllocMany(heaps.owner, 4, 5);
   RemoteFreeAll(heaps.other, blocks);
-  EXPECT_FALSE(hk_remote_is_pending(heaps.owner));
+  EXPECT_FALSE(hk_heap_has_incoming(heaps.owner));
   hk_remote_flush(heaps.other);
   EXPECT_EQ(IncomingLength(heaps.owner), 5u);
-  EXPECT_TRUE(hk_remote_is_pending(heaps.owner));
+  EXPECT_TRUE(hk_heap_has_incoming(heaps.owner));
   EXPECT_EQ(StatOf(heaps.other, hk_stat_remote_batch), 1u);
   hk_remote_flush(heaps.other);
   EXPECT_EQ(StatOf(heaps.other, hk_stat_remote_batch), 1u) << "nothing waits any more";
@@ -182,7 +182,7 @@ HK_FRESH_TEST(Remote, NothingIsSentTwice) {
     EXPECT_EQ(incoming.size(), blocks.size());
     Drain(heaps.owner);
     hk_remote_flush(heaps.other);
-    EXPECT_FALSE(hk_remote_is_pending(heaps.owner)) << "an old batch does not come again";
+    EXPECT_FALSE(hk_heap_has_incoming(heaps.owner)) << "an old batch does not come again";
     hk_block_t *again = Alloc(heaps.owner, class_index);
     RemoteFree(heaps.other, again);
     hk_remote_flush(heaps.other);
@@ -214,10 +214,10 @@ HK_FRESH_TEST(Remote, AnotherOwnerInTheSamePlaceSendsTheBatch) {
     hk_heap_t *owner = hk_heap_take();
     Blocks blocks = AllocMany(owner, 4, 3);
     RemoteFreeAll(other, blocks);
-    EXPECT_FALSE(hk_remote_is_pending(owner)) << "three are no batch";
+    EXPECT_FALSE(hk_heap_has_incoming(owner)) << "three are no batch";
     size_t sent = 0;
     for (hk_heap_t *before : owners) {
-      if (waiting[before].empty() || !hk_remote_is_pending(before)) continue;
+      if (waiting[before].empty() || !hk_heap_has_incoming(before)) continue;
       Blocks expected(waiting[before].rbegin(), waiting[before].rend());
       EXPECT_EQ(IncomingOf(before), expected) << "all of it, and nothing of another's";
       waiting[before].clear();
@@ -247,13 +247,13 @@ HK_FRESH_TEST(Remote, OwnersInOnePlaceTakeTurns) {
   Blocks ours = AllocMany(first, 4, 40);
   RemoteFree(other, ours.back());
   ours.pop_back();
-  for (int i = 0; i < 1000 && !hk_remote_is_pending(first); i++) {
+  for (int i = 0; i < 1000 && !hk_heap_has_incoming(first); i++) {
     second = hk_heap_take();
     RemoteFree(other, Alloc(second, 4));
-    if (!hk_remote_is_pending(first))
+    if (!hk_heap_has_incoming(first))
       hk_remote_flush(other), Drain(second), Drain(first), RemoteFree(other, Alloc(first, 4));
   }
-  ASSERT_TRUE(hk_remote_is_pending(first)) << "no two heaps share a place";
+  ASSERT_TRUE(hk_heap_has_incoming(first)) << "no two heaps share a place";
   Drain(first);
   Blocks theirs = AllocMany(second, 80, 40);
   for (size_t i = 0; i < ours.size(); i++) {

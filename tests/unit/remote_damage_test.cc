@@ -55,7 +55,7 @@ HK_FRESH_TEST(RemoteDamage, TheDrainTellsOfABlockAndLosesWhatWasSentBefore) {
         hk_remote_drain(heaps.owner);
         EXPECT_EQ(heaps.owner->damaged, damaged);
         EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), place);
-        EXPECT_FALSE(hk_remote_is_pending(heaps.owner));
+        EXPECT_FALSE(hk_heap_has_incoming(heaps.owner));
         std::multiset<hk_block_t *> home = AtHome(heaps.owner);
         for (size_t i = 0; i < kCount; i++) ASSERT_EQ(home.count(blocks[i]), i > kCount - 1 - place ? 1u : 0u) << i;
         if (hk_class_is_mid(class_index)) CheckMidBin(heaps.owner, class_index);
@@ -149,7 +149,7 @@ HK_FRESH_TEST(RemoteDamage, ABlockInTwoBatchesIsTakenBackOnce) {
           rings += is_ring;
           hk_remote_drain(heaps.owner);
           EXPECT_LE(StatOf(heaps.owner, hk_stat_remote_drain), 2 * kEach - 1);
-          EXPECT_FALSE(hk_remote_is_pending(heaps.owner));
+          EXPECT_FALSE(hk_heap_has_incoming(heaps.owner));
           if (is_ring) EXPECT_EQ(heaps.owner->damaged, both);
           std::multiset<hk_block_t *> home = AtHome(heaps.owner);
           for (hk_block_t *block : blocks) ASSERT_LE(home.count(block), 1u);

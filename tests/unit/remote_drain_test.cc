@@ -68,7 +68,7 @@ HK_FRESH_TEST(RemoteDrain, NothingIsLeftInUseWhenManyHeapsAreIdle) {
       MakeIdle(owner);
       SendAll(sender, blocks);
       EXPECT_EQ(StatOf(owner, hk_stat_remote_drain) - drained, blocks.size());
-      EXPECT_FALSE(hk_remote_is_pending(owner));
+      EXPECT_FALSE(hk_heap_has_incoming(owner));
       EXPECT_EQ(InUseSlabs(), 0u);
       EXPECT_EQ(owner->state[class_index].active.load(), nullptr);
       ExpectIdle(owner);
@@ -157,7 +157,7 @@ HK_FRESH_TEST(RemoteDrain, HeapsInAndBeyondTheSlotsAreDrained) {
     SendAll(sender, blocks[i]);
     blocks[i].clear();
     left--;
-    EXPECT_FALSE(hk_remote_is_pending(owners[i]));
+    EXPECT_FALSE(hk_heap_has_incoming(owners[i]));
     EXPECT_EQ(StatOf(owners[i], hk_stat_remote_drain), 3u);
     EXPECT_EQ(InUseSlabs(), left * hk_class_span_slabs(104));
     ExpectIdle(owners[i]);
@@ -208,7 +208,7 @@ HK_FRESH_TEST(RemoteDrain, AChainOfMovedSpansIsFollowedToItsEnd) {
   SendAll(sender, {first});
   for (hk_heap_t *heap : heaps) {
     ExpectIdle(heap);
-    EXPECT_FALSE(hk_remote_is_pending(heap));
+    EXPECT_FALSE(hk_heap_has_incoming(heap));
     EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), 1u);
   }
   for (hk_heap_t *heap : heaps) {
@@ -269,7 +269,7 @@ size_t SlabsOf(const Heaps &heaps) {
 
 void ExpectAllHome(const Heaps &heaps, size_t in_use) {
   for (hk_heap_t *heap : heaps) {
-    ASSERT_FALSE(hk_remote_is_pending(heap));
+    ASSERT_FALSE(hk_heap_has_incoming(heap));
     ASSERT_EQ(hk_heap_life(heap), hk_heap_idle);
   }
   EXPECT_LE(InUseSlabs(), in_use);
@@ -330,7 +330,7 @@ HK_FRESH_TEST(RemoteDrainDamage, IsKeptForTheHeapsNextOwner) {
     ExpectIdle(owner);
     EXPECT_EQ(owner->damaged, blocks[1]);
     EXPECT_EQ(sender->damaged, nullptr) << "it is not the sender's";
-    EXPECT_FALSE(hk_remote_is_pending(owner));
+    EXPECT_FALSE(hk_heap_has_incoming(owner));
     hk_block_t *later = nullptr;
     ASSERT_TRUE(hk_heap_take_this(owner));
     EXPECT_EQ(owner->damaged, blocks[1]) << "it waits";
@@ -402,7 +402,7 @@ HK_FRESH_TEST(RemoteDrainThreads, HeapsComeAndGoWhileTheirBlocksComeHome) {
   }
   for (hk_heap_t *heap : heaps) {
     EXPECT_EQ(heap->damaged, nullptr);
-    EXPECT_FALSE(hk_remote_is_pending(heap));
+    EXPECT_FALSE(hk_heap_has_incoming(heap));
     hk_heap_purge(heap);
   }
   EXPECT_EQ(InUseSlabs(), 0u);

@@ -44,7 +44,7 @@ inline size_t KeptSlabs(hk_heap_t *heap) {
 // A heap whose room was so often too short that it has all of it.
 inline hk_heap_t *HeapWithAllRoom() {
   hk_heap_t *heap = hk_heap_take();
-  heap->spare_shortages = 1 << 20;
+  heap->spare_overflows = 1 << 20;
   return heap;
 }
 

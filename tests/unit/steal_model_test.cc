@@ -43,7 +43,7 @@ class Model {
         Drain(heap);
         hk_remote_flush(heap);
       }
-      for (hk_heap_t *heap : heaps_) is_pending |= hk_remote_is_pending(heap);
+      for (hk_heap_t *heap : heaps_) is_pending |= hk_heap_has_incoming(heap);
     }
     ASSERT_FALSE(is_pending) << "blocks sent on arrive";
   }
@@ -134,7 +134,7 @@ class Model {
   }
 
   void Drain(hk_heap_t *heap) {
-    if (hk_remote_is_pending(heap)) hk_remote_drain(heap);
+    if (hk_heap_has_incoming(heap)) hk_remote_drain(heap);
     ASSERT_EQ(heap->damaged, nullptr);
   }
 

@@ -3,9 +3,11 @@
  * One class's dirty slabs cannot serve another class. So in a program whose phases use different sizes, a fixed bound
  * would have each phase purge what the last one used, and fault it in again later. The bound is therefore the room
  * below the most memory in use of late, or that of other dirty memory where it is larger: the slabs that stay add
- * nothing to the program's peak. A new span that takes memory in use beyond that purges others. */
+ * nothing to the program's peak. A new span that takes memory in use beyond that purges others. A limit on memory
+ * lowers the bound. */
 #include "space/class_slabs.h"
 
+#include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "base/list.h"
 #include "base/mask.h"
@@ -20,8 +22,6 @@
 
 /* Guarded by hk_lock_space; all zero at first. */
 static hk_list_t lists[HK_CLASS_COUNT];
-/* The dirty slabs of all classes. Threads may exceed the bound by a span each. */
-static _Atomic(size_t) dirty_bytes;
 
 /* The most memory in use of late. Threads may overwrite each other's values. */
 static _Atomic(size_t) recent_peak;
@@ -33,8 +33,8 @@ static _Atomic(uint64_t) peak_ms; /* when it last fell */
 
 static size_t bound(void) {
   size_t in_use = hk_dirty_in_use(), peak = hk_load_relaxed(&recent_peak), room = hk_dirty_room_apart();
-  if (room == 0) return 0; /* retain=0 */
-  return peak > in_use + room ? peak - in_use : room;
+  if (room == 0) return 0; /* retain=0, or a limit on memory is reached */
+  return peak > in_use + room ? hk_smaller(peak - in_use, hk_dirty_room_below_limit()) : room;
 }
 
 /* To be called before memory in use falls. */
@@ -88,10 +88,10 @@ static void account(hk_slab_t *head) {
   size_t bytes = bytes_of(head);
   note_peak();
   head->zero = false;
-  if (hk_add_relaxed(&dirty_bytes, bytes) + bytes > bound()) {
-    (void)hk_sub_relaxed(&dirty_bytes, bytes);
+  if (hk_add_relaxed(&hk_dirty_apart_bytes, bytes) + bytes > bound()) {
+    (void)hk_sub_relaxed(&hk_dirty_apart_bytes, bytes);
     purge(head);
-    if (!head->zero) (void)hk_add_relaxed(&dirty_bytes, bytes);
+    if (!head->zero) (void)hk_add_relaxed(&hk_dirty_apart_bytes, bytes);
   }
 }
 
@@ -129,19 +129,19 @@ static hk_slab_t *take_first(unsigned class_index, unsigned slab_count) {
   hk_lock_release(hk_lock_space);
   if (!fits) return NULL;
   count_as(head, true);
-  if (!head->zero) (void)hk_sub_relaxed(&dirty_bytes, bytes_of(head));
+  if (!head->zero) (void)hk_sub_relaxed(&hk_dirty_apart_bytes, bytes_of(head));
   return head;
 }
 
 /* Purges slabs until no more than `most_bytes` are dirty. */
 static void purge_down_to(size_t most_bytes) {
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-    while (hk_load_relaxed(&dirty_bytes) > most_bytes) {
+    while (hk_load_relaxed(&hk_dirty_apart_bytes) > most_bytes) {
       hk_slab_t *head = take_first(i, 0);
       if (head == NULL) break;
       purge(head);
       bool is_refused = !head->zero;
-      if (is_refused) (void)hk_add_relaxed(&dirty_bytes, bytes_of(head));
+      if (is_refused) (void)hk_add_relaxed(&hk_dirty_apart_bytes, bytes_of(head));
       keep(head, i);
       if (is_refused) return;
     }
@@ -154,6 +154,8 @@ hk_slab_t *hk_class_slabs_take(unsigned class_index, unsigned slab_count) {
   return head;
 }
 
+void hk_class_slabs_purge_excess(void) { purge_down_to(bound()); }
+
 void hk_class_slabs_purge(void) {
   hk_store_relaxed(&recent_peak, 0);
   purge_down_to(0);
@@ -161,5 +163,5 @@ void hk_class_slabs_purge(void) {
 
 void hk_class_slabs_repair(void) {
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) lists[i] = (hk_list_t){NULL, NULL};
-  hk_store_relaxed(&dirty_bytes, 0);
+  hk_store_relaxed(&hk_dirty_apart_bytes, 0);
 }

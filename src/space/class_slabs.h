@@ -20,6 +20,9 @@ void hk_class_slabs_put_in_use(hk_slab_t *head, unsigned class_index);
  * there are none. */
 hk_slab_t *hk_class_slabs_take(unsigned class_index, unsigned slab_count);
 
+/* Purges the dirty slabs beyond the bound, which falls as more memory is in use near a limit. */
+void hk_class_slabs_purge_excess(void);
+
 /* Purges all that are kept. */
 void hk_class_slabs_purge(void);
 

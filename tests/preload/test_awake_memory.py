@@ -28,3 +28,13 @@ def test_what_was_freed_goes_back(runner: Runner, program: Program, size: int) -
     peak, resident = (int(number) for number in match.groups())
     assert peak > 0.95 * TAKEN
     assert resident <= BOUND
+
+
+def test_phases_of_sizes_stay_below_a_limit(runner: Runner, program: Program) -> None:
+    """What a class of sizes keeps for itself counts too. In blocks of 100 bytes that is a tenth more."""
+    limit = TAKEN * 5 // 4
+    outcome = runner.under([program("phases_of_sizes"), str(TAKEN)], env={"HAKMEM_MEMORY_LIMIT": str(limit)})
+    assert (outcome.code, outcome.errors()) == (0, "")
+    match = re.fullmatch(r"peak (\d+)\n", outcome.text())
+    assert match, outcome.text()
+    assert 0.95 * TAKEN < int(match[1]) <= 1.1 * limit

@@ -20,6 +20,7 @@
 #include "os/kernel_file.h"
 #include "os/mapping_call.h"
 #include "os/os.h"
+#include "os/quiet_write.h"
 #include "os/syscall.h"
 
 #ifndef MADV_WIPEONFORK
@@ -319,16 +320,19 @@ bool hk_os_wipe_on_fork(void *start, size_t bytes) { return advise(start, bytes,
 
 /* ---- Messages and the end. ------------------------------------------------------------------------------------- */
 
-static bool is_stderr_kept;
+static bool is_stderr_kept, has_no_stderr;
 static hk_kept_file_t kept_stderr;
 
 void hk_os_keep_stderr(void) {
-  is_stderr_kept = (hk_sandbox_permits(SYS_fcntl) ? hk_kept_file_take(&kept_stderr, STDERR_FILENO)
-                                                  : hk_kept_file_note(&kept_stderr, STDERR_FILENO)) == 0;
+  int error = hk_sandbox_permits(SYS_fcntl) ? hk_kept_file_take(&kept_stderr, STDERR_FILENO)
+                                            : hk_kept_file_note(&kept_stderr, STDERR_FILENO);
+  is_stderr_kept = error == 0;
+  has_no_stderr = error == EBADF;
 }
 
-/* Returns the file for messages, or -1. */
+/* Returns the file for messages, or -1. A file that the program opens by the number of a closed stderr is its own. */
 static int stderr_file(void) {
+  if (has_no_stderr) return -1;
   if (!is_stderr_kept) return STDERR_FILENO;
   if (!hk_sandbox_permits(SYS_fstat)) return kept_stderr.file; /* a write is all that the filter permits for certain */
   if (hk_kept_file_is_at(&kept_stderr, kept_stderr.file)) return kept_stderr.file;
@@ -338,7 +342,7 @@ static int stderr_file(void) {
 void hk_os_write_stderr(const char *text, size_t bytes) {
   int file = stderr_file();
   while (file >= 0 && bytes > 0) {
-    long written = hk_syscall3(SYS_write, file, (long)text, (long)bytes);
+    long written = hk_quiet_write(file, text, bytes);
     if (written == -EINTR) continue;
     if (written <= 0) return;
     text += written;

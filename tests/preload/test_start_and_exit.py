@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Callable
 
@@ -89,6 +90,33 @@ def test_stats_with_streams_closed(runner: Runner, hakmem_only: None) -> None:
     """There may be no stream to write to."""
     outcome = runner.under(["/bin/sh", "-c", "exec 2>&- 1>&-; exec true"], env={"HAKMEM_STATS": "1"})
     assert outcome.code == 0
+
+
+@pytest.mark.parametrize("variable", ["HAKMEM_STATS", "HAKMEM_LEAKS"])
+def test_a_file_in_the_place_of_a_closed_stderr(runner: Runner, variable: str, tmp_path: Path) -> None:
+    """The program's file gets the lowest free number, 2."""
+    script = "import os; os.write(os.open('data', os.O_CREAT | os.O_WRONLY), b'its own')"
+    words = ["/bin/sh", "-c", 'exec 2>&-; exec "$0" -c "$1"', sys.executable, script]
+    outcome = runner.under(words, env={variable: "1" if variable == "HAKMEM_STATS" else "scan"}, cwd=tmp_path)
+    assert outcome.code == 0
+    assert (tmp_path / "data").read_bytes() == b"its own"
+
+
+@pytest.mark.parametrize("variable", ["HAKMEM_STATS=1", "HAKMEM_LEAKS=scan", "HAKMEM_NO_SUCH_OPTION=1"])
+@pytest.mark.parametrize("kind", ["pipe_without_reader", "file_at_its_limit"])
+def test_stderr_that_takes_nothing(runner: Runner, kind: str, variable: str, tmp_path: Path) -> None:
+    """The program ends well, and writes its own output."""
+    (tmp_path / "text").write_text("ok\n")
+    if kind == "pipe_without_reader":
+        reader, stderr = os.pipe()
+        os.close(reader)
+    else:
+        stderr = os.open(tmp_path / "full", os.O_CREAT | os.O_WRONLY)
+    script = f'ulimit -S -f 0; export LD_PRELOAD="$1" {variable}; exec cat text'
+    words = ["sh", "-c", script, "sh", str(runner.library)]
+    done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=stderr, check=False)
+    os.close(stderr)
+    assert (done.returncode, done.stdout) == (0, b"ok\n")
 
 
 @pytest.mark.parametrize(

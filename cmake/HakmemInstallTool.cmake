@@ -6,19 +6,6 @@ set(HK_ZSH_DIR "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" CACHE STRING "Where
 set(native_dir "${CMAKE_INSTALL_LIBDIR}/hakmem")
 set(man_pages "${PROJECT_SOURCE_DIR}/docs/man")
 
-# hk_install_link(<what it leads to> <link>): a link in the installed tree, below the prefix unless it is absolute.
-function(hk_install_link target link)
-  install(
-    CODE "
-    get_filename_component(link \"${link}\" ABSOLUTE BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
-    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${link}\")
-    set(link \"\$ENV{DESTDIR}\${link}\")
-    get_filename_component(folder \"\${link}\" DIRECTORY)
-    file(MAKE_DIRECTORY \"\${folder}\")
-    file(CREATE_LINK \"${target}\" \"\${link}\" SYMBOLIC)"
-  )
-endfunction()
-
 # hk_relative_path(<variable> <from> <to>): the way from one installed folder to another.
 function(hk_relative_path variable from to)
   get_filename_component(from "${from}" ABSOLUTE BASE_DIR "${CMAKE_INSTALL_PREFIX}")

@@ -86,6 +86,16 @@ foreach(source IN ITEMS cxx.cc cxx_strings.cc c.c)
   target_link_libraries(lto_${source} PRIVATE hakmem::hakmem_static)
 endforeach()
 """
+PKG_CONFIG_PROJECT = """
+cmake_minimum_required(VERSION 3.22)
+project(consumer C)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HAKMEM REQUIRED IMPORTED_TARGET hakmem)
+add_executable(target c.c)
+target_link_libraries(target PRIVATE PkgConfig::HAKMEM)
+add_executable(flags c.c)
+target_link_libraries(flags PRIVATE ${HAKMEM_LDFLAGS})
+"""
 KINDS = ("hakmem", "hakmem_static", "hakmem_fast", "hakmem_secure", "all_static", "lto")
 
 
@@ -127,6 +137,33 @@ def test_pkg_config(prefix: Path, tmp_path: Path) -> None:
     flags = run("pkg-config", "--cflags", "--libs", "hakmem", PKG_CONFIG_PATH=str(description.parent)).split()
     run("cc", "-o", tmp_path / "program", tmp_path / "program.c", *flags)
     run(tmp_path / "program", LD_LIBRARY_PATH=str(description.parent.parent))
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
+def test_pkg_config_of_a_sysroot(tmp_path: Path) -> None:
+    """Each path lies in the sysroot, also where pkg-config leaves the sysroot out of the file's own place."""
+    run("cmake", "--install", BUILD, "--prefix", tmp_path / "usr")
+    (tmp_path / "program.c").write_text(PROGRAM)
+    folder = next(tmp_path.rglob("hakmem.pc")).parent
+    variables = {"PKG_CONFIG_SYSROOT_DIR": str(tmp_path), "PKG_CONFIG_LIBDIR": str(folder)}
+    flags = run("pkg-config", "--cflags", "--libs", "hakmem", **variables).split()
+    run("cc", "-o", tmp_path / "program", tmp_path / "program.c", *flags)
+    run(tmp_path / "program", LD_LIBRARY_PATH=str(folder.parent))
+    prefix = run("pkg-config", "--variable=prefix", "hakmem", PKG_CONFIG_PATH=str(folder)).strip()
+    assert os.path.samefile(prefix, tmp_path / "usr")
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
+def test_pkg_check_modules(prefix: Path, tmp_path: Path) -> None:
+    """CMake takes pkg-config's words apart, and looks for each library itself."""
+    (tmp_path / "c.c").write_text(C)
+    (tmp_path / "CMakeLists.txt").write_text(PKG_CONFIG_PROJECT)
+    folder = next(prefix.rglob("hakmem.pc")).parent
+    variables = {"PKG_CONFIG_PATH": str(folder)}
+    run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "build", **variables)
+    run("cmake", "--build", tmp_path / "build")
+    for name in ("target", "flags"):
+        expect_ours(tmp_path / "build" / name, LD_LIBRARY_PATH=str(folder.parent))
 
 
 # ---- Linking is enough.

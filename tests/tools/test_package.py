@@ -222,6 +222,18 @@ def test_other_linkers(prefix: Path, silent: Path, tmp_path: Path, name: str, li
     expect_ours(tmp_path / "program")
 
 
+@pytest.mark.parametrize("linker", ["bfd", "gold", "lld", "mold"])
+@pytest.mark.parametrize("name", SILENT)
+def test_no_linker_drops_the_shared_library(prefix: Path, silent: Path, tmp_path: Path, name: str, linker: str) -> None:
+    """Where unused sections and unused shared libraries go, the reference of hakmem-link.o stays."""
+    if shutil.which(f"ld.{linker}") is None:
+        pytest.skip(f"{linker} is not installed")
+    folder = next(prefix.rglob("hakmem-link.o")).parent
+    flags = (f"-fuse-ld={linker}", "-Wl,--gc-sections,--as-needed", f"-Wl,-rpath,{folder}")
+    link(silent / name, tmp_path / "program", *flags, folder / "hakmem-link.o", f"-L{folder}", "-lhakmem")
+    expect_ours(tmp_path / "program")
+
+
 def test_the_archive_alone(prefix: Path, silent: Path, tmp_path: Path) -> None:
     """By `new` the C library's names come too, and by -u where a program names nothing."""
     archive = next(prefix.rglob("libhakmem-archive.a"))

@@ -191,8 +191,8 @@ install: lib ## install libraries, tool, man pages and more to PREFIX (default /
 	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
 .PHONY: uninstall
-uninstall: ## remove what the last `make install` installed, below DESTDIR if set
-	$(PYTHON) tools/uninstall.py --build $(BUILD)
+uninstall: lib ## remove what make install installs to PREFIX (default /usr/local), below DESTDIR if set
+	tools/uninstall.sh $(BUILD) $(or $(PREFIX),/usr/local)
 
 .PHONY: deb
 deb: ## build the Debian packages libhakmem0, libhakmem-dev and hakmem-tools into dist/

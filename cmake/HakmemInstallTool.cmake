@@ -49,7 +49,7 @@ foreach(function IN LISTS functions)
   hk_install_link(hakmem.3 "${CMAKE_INSTALL_MANDIR}/man3/${function}.3")
 endforeach()
 
-# Documents, and all that they link to, in the folders that their links name.
+# Documents, and all that they link to, in the folders that their links name. A package of the sources has no tests.
 set(documents
     LICENSE
     README.md
@@ -69,7 +69,7 @@ set(documents
 )
 foreach(document IN LISTS documents)
   get_filename_component(folder "${document}" DIRECTORY)
-  install(FILES "${PROJECT_SOURCE_DIR}/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
+  install(FILES "${PROJECT_SOURCE_DIR}/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}" OPTIONAL)
 endforeach()
 install(
   DIRECTORY "${PROJECT_SOURCE_DIR}/docs"
@@ -79,6 +79,7 @@ install(
 install(
   DIRECTORY "${PROJECT_SOURCE_DIR}/bench/results"
   DESTINATION "${CMAKE_INSTALL_DOCDIR}/bench"
+  OPTIONAL
   PATTERN *.json EXCLUDE
 )
 

@@ -15,7 +15,8 @@
 #include "os/os.h"
 #include "policy/size_class.h"
 #include "policy/stat.h"
-#include "space/dirty.h"
+#include "space/apart.h"
+#include "space/dirty_part.h"
 #include "space/superslab.h"
 #include "space/superslab_index.h"
 #include "space/wipe.h"
@@ -32,9 +33,9 @@ static _Atomic(uint64_t) peak_ms; /* when it last fell */
 #define FALL_SHARE 4
 
 static size_t bound(void) {
-  size_t in_use = hk_dirty_in_use(), peak = hk_load_relaxed(&recent_peak), room = hk_dirty_room_apart();
+  size_t in_use = hk_dirty_in_use(), peak = hk_load_relaxed(&recent_peak), room = hk_apart_room();
   if (room == 0) return 0; /* retain=0, or a limit on memory is reached */
-  return peak > in_use + room ? hk_smaller(peak - in_use, hk_dirty_room_below_limit()) : room;
+  return peak > in_use + room ? hk_smaller(peak - in_use, hk_apart_room_below_limit()) : room;
 }
 
 /* To be called before memory in use falls. */
@@ -88,10 +89,10 @@ static void account(hk_slab_t *head) {
   size_t bytes = bytes_of(head);
   note_peak();
   head->zero = false;
-  if (hk_add_relaxed(&hk_dirty_apart_bytes, bytes) + bytes > bound()) {
-    (void)hk_sub_relaxed(&hk_dirty_apart_bytes, bytes);
+  if (hk_add_relaxed(&hk_apart_bytes, bytes) + bytes > bound()) {
+    (void)hk_sub_relaxed(&hk_apart_bytes, bytes);
     purge(head);
-    if (!head->zero) (void)hk_add_relaxed(&hk_dirty_apart_bytes, bytes);
+    if (!head->zero) (void)hk_add_relaxed(&hk_apart_bytes, bytes);
   }
 }
 
@@ -129,19 +130,19 @@ static hk_slab_t *take_first(unsigned class_index, unsigned slab_count) {
   hk_lock_release(hk_lock_space);
   if (!fits) return NULL;
   count_as(head, true);
-  if (!head->zero) (void)hk_sub_relaxed(&hk_dirty_apart_bytes, bytes_of(head));
+  if (!head->zero) (void)hk_sub_relaxed(&hk_apart_bytes, bytes_of(head));
   return head;
 }
 
 /* Purges slabs until no more than `most_bytes` are dirty. */
 static void purge_down_to(size_t most_bytes) {
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-    while (hk_load_relaxed(&hk_dirty_apart_bytes) > most_bytes) {
+    while (hk_load_relaxed(&hk_apart_bytes) > most_bytes) {
       hk_slab_t *head = take_first(i, 0);
       if (head == NULL) break;
       purge(head);
       bool is_refused = !head->zero;
-      if (is_refused) (void)hk_add_relaxed(&hk_dirty_apart_bytes, bytes_of(head));
+      if (is_refused) (void)hk_add_relaxed(&hk_apart_bytes, bytes_of(head));
       keep(head, i);
       if (is_refused) return;
     }
@@ -163,5 +164,5 @@ void hk_class_slabs_purge(void) {
 
 void hk_class_slabs_repair(void) {
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) lists[i] = (hk_list_t){NULL, NULL};
-  hk_store_relaxed(&hk_dirty_apart_bytes, 0);
+  hk_store_relaxed(&hk_apart_bytes, 0);
 }

@@ -10,6 +10,7 @@
 #include "policy/option.h"
 #include "policy/safety.h"
 #include "policy/stat.h"
+#include "space/apart.h"
 #include "space/purge_wakeup.h"
 #include "space/recording.h"
 
@@ -36,8 +37,6 @@
 #define VISIT_NOTHING_MS 4000
 
 _Atomic(bool) hk_dirty_is_near_limit;
-_Atomic(size_t) hk_dirty_most_held = SIZE_MAX;
-_Atomic(size_t) hk_dirty_apart_bytes;
 _Atomic(bool) hk_dirty_wants_heaps;
 
 /* Chosen: near a limit, heaps are wanted at most once in HEAPS_LEAST_MS, and only when this part of the limit more
@@ -175,19 +174,19 @@ static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pr
   hk_store_relaxed(&hk_dirty_wants_heaps, true);
 }
 
-/* The most is what may be dirty while nothing is in use. */
-static void note_most_held_locked(hk_pressure_view_t pressed) {
-  pressed.in_use_bytes = 0;
-  hk_store_relaxed(&hk_dirty_most_held, hk_pressure_limit(&dirty.retention.pressure, &pressed, SIZE_MAX));
-  if (hk_load_relaxed(&hk_dirty_apart_bytes) > hk_dirty_room_below_limit())
-    hk_store_relaxed(&hk_dirty_wants_heaps, true);
+/* As seldom as for more memory in use: the system may refuse to purge slabs of classes. */
+static void note_apart_locked(uint64_t now_ms, const hk_pressure_view_t *pressed) {
+  bool is_too_much = hk_apart_note_limit(&dirty.retention.pressure, pressed);
+  if (!is_too_much || hk_subtract_to_zero(now_ms, dirty.heaps.wanted_ms) < HEAPS_LEAST_MS) return;
+  dirty.heaps.wanted_ms = now_ms;
+  hk_store_relaxed(&hk_dirty_wants_heaps, true);
 }
 
 static HK_NOINLINE void look_at_limit_locked(const hk_retention_view_t *now, const hk_retention_limit_t *limit,
                                              hk_purge_verdict_t *verdict) {
   hk_pressure_view_t pressed = hk_retention_pressed(now);
   note_near_limit_locked(now->now_ms, &pressed);
-  if (HK_HARDENED) note_most_held_locked(pressed);
+  if (HK_HARDENED) note_apart_locked(now->now_ms, &pressed);
   verdict->is_system_look_due = hk_pressure_is_due(&dirty.retention.pressure, &pressed);
   if (verdict->is_too_much && now->dirty_bytes <= limit->unlimited_bytes) hk_stat_add(hk_stat_near_limit, 1);
 }
@@ -198,7 +197,7 @@ static hk_purge_verdict_t judge_locked(const hk_retention_view_t *now) {
   hk_purge_verdict_t verdict = verdict_by(&limit, now->dirty_bytes + lazy_bytes);
   if (HK_LIKELY(hk_pressure_is_none(&dirty.retention.pressure, now->memory_limit_bytes))) {
     if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_is_near_limit))) forget_limit_locked();
-    if (HK_HARDENED) hk_store_relaxed(&hk_dirty_most_held, SIZE_MAX);
+    if (HK_HARDENED) hk_apart_forget_limit();
   } else {
     look_at_limit_locked(now, &limit, &verdict);
   }

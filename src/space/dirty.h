@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "base/panic.h"
@@ -21,34 +20,10 @@
  * too. Written under hk_lock_space, read by any thread. */
 extern HK_HIDDEN _Atomic(bool) hk_dirty_is_near_limit;
 
-/* Whether the free memory in heaps of sleeping threads is to be taken, and what a hardened build keeps apart beyond its
- * room. Set under hk_lock_space while a limit is near and more is in use than before; cleared by the thread that takes
- * it. */
+/* Whether a thread is to purge the free memory in heaps of sleeping threads, and in a hardened build the slabs beyond
+ * the room of space/apart.h. Set under hk_lock_space while a limit is near and more is in use than before; cleared by
+ * the thread that takes it. */
 extern HK_HIDDEN _Atomic(bool) hk_dirty_wants_heaps;
-
-/* Of a hardened build: the bytes in use and dirty together that a limit on memory allowed at the last look; SIZE_MAX:
- * there is none. Written under hk_lock_space, read by any thread. */
-extern HK_HIDDEN _Atomic(size_t) hk_dirty_most_held;
-
-/* Of a hardened build: the dirty slabs that it keeps for each class, which are in no other sum. Threads may exceed the
- * bound by a span each. */
-extern HK_HIDDEN _Atomic(size_t) hk_dirty_apart_bytes;
-
-/* Returns how many bytes that are not in these sums a limit on memory allows a hardened build to keep. */
-HK_INLINE size_t hk_dirty_room_below_limit(void) {
-  size_t most = hk_load_relaxed(&hk_dirty_most_held);
-  if (most == SIZE_MAX) return SIZE_MAX;
-  hk_dirty_sums_t sums = hk_dirty_sums();
-  return hk_subtract_to_zero(most, hk_add_saturating(sums.in_use_bytes, sums.dirty_bytes));
-}
-
-/* Returns how many bytes of each kind of memory that is not in these sums a hardened build keeps for the next requests:
- * `retain`, and the part of the memory in use that hk_retention_share says, as far as a limit on memory allows. */
-HK_INLINE size_t hk_dirty_room_apart(void) {
-  if (hk_option.retain == 0) return 0;
-  size_t room = hk_option.retain + hk_dirty_in_use() / hk_retention_share(hk_option.mode);
-  return hk_smaller(room, hk_dirty_room_below_limit());
-}
 
 /* `now_ms` is hk_os_coarse_ms(), read before a lock was taken. These functions require the part's lock. */
 

@@ -3,7 +3,7 @@
  *
  * A freed block waits at a random place of the quarantine, inaccessible. The block that it puts out may serve a request
  * of about its size. Most keep their pages, so that a later block needs no page faults: up to a share of
- * hk_dirty_room_apart. */
+ * hk_apart_room. */
 #include "space/lone_mapping.h"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/safety.h"
-#include "space/dirty.h"
+#include "space/apart.h"
 #include "space/region_map.h"
 #include "space/wipe.h"
 
@@ -28,7 +28,7 @@ static size_t length_to_end(size_t bytes) { return hk_align_up(bytes + hk_os_pag
 #define PLACES 32u
 #define LONGEST_BYTES (4 * HK_GIB)
 #define LONGEST_KEPT_BYTES HK_MIB
-/* Chosen: the share of hk_dirty_room_apart that blocks with their pages may have. */
+/* Chosen: the share of hk_apart_room that blocks with their pages may have. */
 #define KEPT_SHARE 4
 /* Chosen: the most slabs between two mappings, a power of two. */
 #define GAP_SLABS 16u
@@ -176,7 +176,7 @@ void *hk_lone_mapping_make(size_t bytes, size_t alignment) {
 /* Counts the bytes of a block that is to keep its pages. Returns whether it may. */
 static bool may_keep(size_t bytes) {
   if (bytes > LONGEST_KEPT_BYTES) return false;
-  size_t most = hk_dirty_room_apart() / KEPT_SHARE;
+  size_t most = hk_apart_room() / KEPT_SHARE;
   hk_lock_acquire(hk_lock_space);
   bool may = ended.kept_bytes + bytes <= most;
   if (may) ended.kept_bytes += bytes;

@@ -6,6 +6,7 @@
 #include "unit/core_parts.h"
 
 extern "C" {
+#include "space/apart.h"
 #include "space/dirty.h"
 #include "space/purge_wakeup.h"
 }

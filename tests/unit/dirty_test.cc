@@ -41,11 +41,11 @@ void WantAgain(uint64_t now_ms, size_t bytes) {
 
 HK_FRESH_TEST(Dirty, RoomApartIsALesserShareWhereMemoryIsDear) {
   SetSums(1200 * HK_MIB, 0);
-  EXPECT_EQ(hk_dirty_room_apart(), hk_option.retain + 100 * HK_MIB);
+  EXPECT_EQ(hk_apart_room(), hk_option.retain + 100 * HK_MIB);
   hk_option.mode = HK_PRICE_LEAN;
-  EXPECT_EQ(hk_dirty_room_apart(), hk_option.retain + 10 * HK_MIB);
+  EXPECT_EQ(hk_apart_room(), hk_option.retain + 10 * HK_MIB);
   hk_option.retain = 0;
-  EXPECT_EQ(hk_dirty_room_apart(), 0u);
+  EXPECT_EQ(hk_apart_room(), 0u);
 }
 
 // No thread receives the purge wake-up: no purge thread comes.

@@ -38,6 +38,7 @@ static _Atomic(uint32_t) vain_turns;
 /* The number of the thread at the front; 0: none. */
 static _Atomic(uint32_t) front;
 
+/* Inline: where a thread begins late, its stack has no room for one more frame (tests/preload/test_stack_use.py). */
 HK_INLINE bool find_heap(void) {
   if (!hk_heap_pool_has_any() && !hk_detach_one(hk_os_coarse_ms())) return false;
   if (hk_load_relaxed(&vain_turns) != 0) hk_store_relaxed(&vain_turns, 0);

@@ -29,6 +29,9 @@ void LetLooks(std::function<bool(int)> says) {
 // Threads that have a heap each, and wait.
 class Crowd {
  public:
+  explicit Crowd(int count = 0) {
+    for (int added = 0; added < count; added++) Add();
+  }
   ~Crowd() {
     may_end_ = true;
     for (std::thread &thread : threads_) thread.join();
@@ -61,8 +64,7 @@ HK_FRESH_TEST(ShareHeaps, WhereTheyAreFewEachThreadHasItsOwn) {
 
 HK_FRESH_TEST(ShareHeaps, WhereTheyAreManyASleepersServes) {
   LetLooks([](int) { return true; });
-  Crowd crowd;
-  for (int count = 0; count < 20; count++) crowd.Add();
+  Crowd crowd(20);
   EXPECT_EQ(hk_heap_total(), 8u);
 }
 
@@ -73,8 +75,7 @@ constexpr int kVainTurns = 4;
 
 HK_FRESH_TEST(ShareHeaps, InABurstOthersRunFirst) {
   LetLooks([](int) { return false; });
-  Crowd crowd;
-  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
+  Crowd crowd(kBeginsABurst);
   EXPECT_EQ(looks, kLooks);
   crowd.Add();
   EXPECT_EQ(hk_heap_total(), kBeginsABurst + 1u);
@@ -83,16 +84,14 @@ HK_FRESH_TEST(ShareHeaps, InABurstOthersRunFirst) {
 
 HK_FRESH_TEST(ShareHeaps, OneThatComesToSleepMeanwhileServes) {
   LetLooks([](int look) { return look > 2 + 6; });
-  Crowd crowd;
-  for (int count = 0; count <= kBeginsABurst; count++) crowd.Add();
+  Crowd crowd(kBeginsABurst + 1);
   EXPECT_EQ(hk_heap_total(), static_cast<size_t>(kBeginsABurst));
 }
 
 HK_FRESH_TEST(ShareHeaps, WhereProcessorsMayBeFreeNoThreadWaits) {
   hk_shard_set_each(16);
   LetLooks([](int) { return false; });
-  Crowd crowd;
-  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
+  Crowd crowd(kBeginsABurst);
   for (int count = kBeginsABurst; count < 16; count++) {
     int before = looks;
     crowd.Add();
@@ -105,8 +104,7 @@ HK_FRESH_TEST(ShareHeaps, WhereProcessorsMayBeFreeNoThreadWaits) {
 
 HK_FRESH_TEST(ShareHeaps, AfterTurnsInVainTheRestOfABurstDoesNotWait) {
   LetLooks([](int) { return false; });
-  Crowd crowd;
-  for (int count = 0; count < kBeginsABurst + kVainTurns - 1; count++) crowd.Add();
+  Crowd crowd(kBeginsABurst + kVainTurns - 1);
   int before = looks;
   crowd.Add();
   EXPECT_EQ(looks, before + kLooks + kLooksInATurn);
@@ -118,8 +116,7 @@ HK_FRESH_TEST(ShareHeaps, AfterTurnsInVainTheRestOfABurstDoesNotWait) {
 HK_FRESH_TEST(ShareHeaps, AfterASleeperServedThreadsWaitAgain) {
   static std::atomic<bool> sleeps;
   LetLooks([](int) { return sleeps.load(); });
-  Crowd crowd;
-  for (int count = 0; count < kBeginsABurst + kVainTurns; count++) crowd.Add();
+  Crowd crowd(kBeginsABurst + kVainTurns);
   sleeps = true;
   crowd.Add();
   sleeps = false;
@@ -136,42 +133,42 @@ void StickOnce() {
   while (!may_go_on) std::this_thread::yield();
 }
 
-class AtTheFront {
+// A crowd of which the next thread is at the front already.
+class CrowdBehindOne {
  public:
-  AtTheFront() : thread_([] { hakmem_free(hakmem_malloc(100)); }) {
+  CrowdBehindOne() : crowd_(kBeginsABurst) {
+    fake_os_set_wait_hook(StickOnce);
+    front_ = std::thread([] { hakmem_free(hakmem_malloc(100)); });
     while (!is_stuck) std::this_thread::yield();
   }
-  ~AtTheFront() {
+  ~CrowdBehindOne() {
     may_go_on = true;
-    thread_.join();
+    front_.join();
+  }
+  // Returns how many threads the next one that begins examines.
+  int LooksOfNext() {
+    int before = looks;
+    crowd_.Add();
+    return looks - before;
   }
 
  private:
-  std::thread thread_;
+  Crowd crowd_;
+  std::thread front_;
 };
 
 HK_FRESH_TEST(ShareHeaps, BehindTheFrontAThreadWaitsWithoutALook) {
   LetLooks([](int) { return false; });
-  fake_os_set_wait_hook(StickOnce);
-  Crowd crowd;
-  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
-  AtTheFront other;
+  CrowdBehindOne crowd;
   fake_os_refuse_waits(true);
-  int before = looks;
-  crowd.Add();
-  EXPECT_EQ(looks, before + kLooks);
+  EXPECT_EQ(crowd.LooksOfNext(), kLooks);
   EXPECT_EQ(fake_os_waited_ms(), 64u);
 }
 
 HK_FRESH_TEST(ShareHeaps, AThreadThatStaysAtTheFrontIsPassed) {
   LetLooks([](int) { return false; });
-  fake_os_set_wait_hook(StickOnce);
-  Crowd crowd;
-  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
-  AtTheFront other;
-  int before = looks;
-  crowd.Add();
-  EXPECT_EQ(looks, before + kLooks + kLooksInATurn);
+  CrowdBehindOne crowd;
+  EXPECT_EQ(crowd.LooksOfNext(), kLooks + kLooksInATurn);
 }
 
 // How often the thread at the front, or a signal handler in it, waits.
@@ -183,8 +180,7 @@ void AllocateInTheFirstPause() {
 
 HK_FRESH_TEST(ShareHeaps, ASignalHandlerOfTheThreadAtTheFrontDoesNotWait) {
   LetLooks([](int) { return false; });
-  Crowd crowd;
-  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
+  Crowd crowd(kBeginsABurst);
   fake_os_set_wait_hook(AllocateInTheFirstPause);
   int before = looks;
   crowd.Add();
@@ -194,8 +190,7 @@ HK_FRESH_TEST(ShareHeaps, ASignalHandlerOfTheThreadAtTheFrontDoesNotWait) {
 
 HK_FRESH_TEST(ShareHeaps, AfterABurstNoThreadWaits) {
   LetLooks([](int) { return false; });
-  Crowd crowd;
-  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
+  Crowd crowd(kBeginsABurst);
   fake_os_advance(100 * 1000000);
   crowd.Add();
   EXPECT_EQ(looks, kLooks + kLooks);
@@ -203,8 +198,7 @@ HK_FRESH_TEST(ShareHeaps, AfterABurstNoThreadWaits) {
 
 HK_FRESH_TEST(ShareHeaps, AnIdleHeapServesWithoutALook) {
   LetLooks([](int) { return true; });
-  Crowd crowd;
-  for (int count = 0; count < 8; count++) crowd.Add();
+  Crowd crowd(8);
   hk_share_heaps();
   EXPECT_TRUE(hk_heap_pool_has_any());
   int before = looks;

@@ -13,7 +13,6 @@ function(hk_install_link target link)
   install(
     CODE "
     get_filename_component(link \"${link}\" ABSOLUTE BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
-    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${link}\")
     set(link \"\$ENV{DESTDIR}\${link}\")
     get_filename_component(folder \"\${link}\" DIRECTORY)
     file(MAKE_DIRECTORY \"\${folder}\")

@@ -93,7 +93,6 @@ foreach(library IN ITEMS hakmem hakmem-fast hakmem-secure)
     get_filename_component(data \"${CMAKE_INSTALL_DATADIR}\" ABSOLUTE BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
     get_filename_component(libraries \"${CMAKE_INSTALL_LIBDIR}\" ABSOLUTE BASE_DIR \"\${prefix}\")
     set(script \"\${data}/gdb/auto-load\${libraries}/lib${library}.so.${PROJECT_VERSION}-gdb.py\")
-    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${script}\")
     set(script \"\$ENV{DESTDIR}\${script}\")
     message(STATUS \"Installing: \${script}\")
     configure_file(\"${script}\" \"\${script}\" COPYONLY)"

@@ -6,6 +6,7 @@
  */
 #include "api/share_heaps.h"
 
+#include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "heap/detach.h"
 #include "heap/pool.h"
@@ -22,8 +23,12 @@
 #define TURN_LOOKS 4
 #define PAUSE_MS 1
 
-/* Chosen: after this number of turns in a row in which no thread came to sleep, the rest of a burst does not wait. */
-#define VAIN_TURNS 4
+/* Chosen: how long the threads at the front may pause in a burst, and how much longer with each heap that one finds
+ * there: in quarters of a ms (docs/experiments/2026-11-28-how-long-the-line-waits.md). The rest of the burst does not
+ * wait. */
+#define CREDIT_MOST 192
+#define CREDIT_OF_HEAP 1
+#define CREDIT_OF_PAUSE (4 * PAUSE_MS)
 
 /* Chosen: the next thread takes the place of one that is at the front for longer: that one was cancelled, or left by a
  * signal handler's longjmp, or is not in this child of fork. Where it only had no processor, both look for heaps. */
@@ -32,22 +37,18 @@
 /* When a thread last took a new heap. */
 static _Atomic(uint64_t) last_new_ms;
 
-/* The turns since a thread last found a heap, in this burst. */
-static _Atomic(uint32_t) vain_turns;
+/* The time left for pauses in this burst. The thread at the front writes it, and each that begins a burst. */
+static _Atomic(uint32_t) credit;
 
 /* The number of the thread at the front; 0: none. */
 static _Atomic(uint32_t) front;
 
 /* Inline: where a thread begins late, its stack has no room for one more frame (tests/preload/test_stack_use.py). */
-HK_INLINE bool find_heap(void) {
-  if (!hk_heap_pool_has_any() && !hk_detach_one(hk_os_coarse_ms())) return false;
-  if (hk_load_relaxed(&vain_turns) != 0) hk_store_relaxed(&vain_turns, 0);
-  return true;
-}
+HK_INLINE bool find_heap(void) { return hk_heap_pool_has_any() || hk_detach_one(hk_os_coarse_ms()); }
 
 /* Where a processor may be free, a thread that waits loses time. */
 static bool may_wait(void) {
-  return hk_heap_total() >= hk_load_relaxed(&hk_shard_used) && hk_load_relaxed(&vain_turns) < VAIN_TURNS;
+  return hk_heap_total() >= hk_load_relaxed(&hk_shard_used) && hk_load_relaxed(&credit) >= CREDIT_OF_PAUSE;
 }
 
 /* Returns false where the thread cannot wait, and in a signal handler of the thread at the front. */
@@ -65,13 +66,21 @@ static void leave_front(uint32_t self) {
   hk_os_wake_one((const uint32_t *)&front);
 }
 
+/* Two threads at the front may write at once: one change is then lost, and the credit never falls below zero. */
+static void spend(uint32_t amount) {
+  hk_store_relaxed(&credit, (uint32_t)hk_subtract_to_zero(hk_load_relaxed(&credit), amount));
+}
+static void earn(uint32_t amount) {
+  hk_store_relaxed(&credit, (uint32_t)hk_smaller(hk_load_relaxed(&credit) + amount, CREDIT_MOST));
+}
+
 /* Returns whether the thread has found a heap in its turn. */
 static bool take_turn(void) {
   for (unsigned looks = 0; looks < TURN_LOOKS && may_wait(); looks++) {
     if (find_heap()) return true;
+    spend(CREDIT_OF_PAUSE);
     if (!hk_os_pause(PAUSE_MS)) break;
   }
-  hk_bump_relaxed(&vain_turns, 1);
   return find_heap();
 }
 
@@ -79,14 +88,16 @@ static bool wait_for_heap(void) {
   uint32_t self = (uint32_t)hk_os_thread_self().number;
   if (self == 0 || !go_to_front(self)) return false;
   bool is_found = take_turn();
+  if (is_found) earn(CREDIT_OF_HEAP);
   leave_front(self);
   return is_found;
 }
 
 void hk_share_heaps(void) {
   if (hk_heap_total() < FEW_HEAPS || hk_thread_is_leaving() || hk_thread_take_up() || find_heap()) return;
-  bool is_burst = hk_os_coarse_ms() - hk_load_relaxed(&last_new_ms) < BURST_MS;
-  if (!is_burst) hk_store_relaxed(&vain_turns, 0);
+  uint64_t new_ms = hk_load_relaxed(&last_new_ms);
+  bool is_burst = hk_subtract_to_zero(hk_os_coarse_ms(), new_ms) < BURST_MS;
+  if (!is_burst) hk_store_relaxed(&credit, CREDIT_MOST);
   if (is_burst && may_wait() && wait_for_heap()) return;
   hk_store_relaxed(&last_new_ms, hk_os_coarse_ms());
 }

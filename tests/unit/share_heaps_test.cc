@@ -3,6 +3,7 @@
 #include "fresh_test.h"
 
 #include <atomic>
+#include <climits>
 #include <deque>
 #include <functional>
 #include <thread>
@@ -71,7 +72,8 @@ HK_FRESH_TEST(ShareHeaps, WhereTheyAreManyASleepersServes) {
 constexpr int kBeginsABurst = 9;   // takes the first heap that is one too many
 constexpr int kLooks = 2;          // a thread examines two others at a time
 constexpr int kLooksInATurn = 10;  // before each of four pauses, and after the last
-constexpr int kVainTurns = 4;
+constexpr int kPausesInATurn = 4;
+constexpr int kVainTurns = 12;
 
 HK_FRESH_TEST(ShareHeaps, InABurstOthersRunFirst) {
   LetLooks([](int) { return false; });
@@ -113,16 +115,23 @@ HK_FRESH_TEST(ShareHeaps, AfterTurnsInVainTheRestOfABurstDoesNotWait) {
   EXPECT_EQ(looks, before + kLooks);
 }
 
-HK_FRESH_TEST(ShareHeaps, AfterASleeperServedThreadsWaitAgain) {
-  static std::atomic<bool> sleeps;
-  LetLooks([](int) { return sleeps.load(); });
-  Crowd crowd(kBeginsABurst + kVainTurns);
-  sleeps = true;
-  crowd.Add();
-  sleeps = false;
-  int before = looks;
-  crowd.Add();
-  EXPECT_EQ(looks, before + kLooks + kLooksInATurn);
+// A heap that is found at the front adds a quarter of a pause.
+HK_FRESH_TEST(ShareHeaps, WhereSleepersServeTheRestWaitsLonger) {
+  static std::atomic<int> looks_of_one = INT_MIN;
+  LetLooks([](int) { return ++looks_of_one > kLooks; });
+  Crowd crowd(kBeginsABurst + kVainTurns - 1);
+  for (int i = 0; i < 4 * kPausesInATurn; i++) {
+    looks_of_one = 0;
+    crowd.Add();
+    EXPECT_GT(looks_of_one, kLooks);
+    EXPECT_LT(looks_of_one, kLooks + kLooksInATurn);
+  }
+  looks_of_one = INT_MIN;
+  for (int expected : {kLooks + kLooksInATurn, kLooks + kLooksInATurn, kLooks}) {
+    int before = looks;
+    crowd.Add();
+    EXPECT_EQ(looks, before + expected);
+  }
 }
 
 // In its first pause the thread at the front waits until the test lets it go on.

@@ -286,6 +286,7 @@ typedef enum {
   hk_os_signal_taken,
   hk_os_signal_in_use,
   hk_os_signal_refused,
+  hk_os_signal_unfit, /* a fault or the C library uses it, or it can have no handler */
   hk_os_signal_unsafe /* a filter may end the process for the attempt */
 } hk_os_signal_t;
 

@@ -85,7 +85,7 @@ static hk_os_signal_t install(unsigned number, handler_t *handler) {
 
 hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*hook)(void)) {
   if (hk_sandbox_may_kill()) return hk_os_signal_unsafe;
-  if (!is_eligible(number)) return hk_os_signal_refused;
+  if (!is_eligible(number)) return hk_os_signal_unfit;
   int saved_errno = errno;
   *(from_tool_alone ? &tool_hook : &user_hook) = hook;
   hk_os_signal_t result = install(number, from_tool_alone ? on_tool_signal : on_user_signal);

@@ -258,27 +258,50 @@ static void begin_child(void) {
   begin();
 }
 
-static void take_report_signal(void) {
-  if (hk_option.stats_signal == 0) return;
-  hk_os_signal_t result = hk_os_signal_take((unsigned)hk_option.stats_signal, false, on_report);
-  if (result == hk_os_signal_taken) return;
+static const char *why_not(hk_os_signal_t result) {
+  switch (result) {
+    case hk_os_signal_in_use:
+      return "the program already uses it";
+    case hk_os_signal_unsafe:
+      return "a system call filter may kill for it (see HAKMEM_SANDBOX)";
+    case hk_os_signal_unfit:
+      return "a fault, the system or the C library uses it";
+    default:
+      return "the system refuses it";
+  }
+}
+
+static void warn(const char *option, uint64_t number, const char *reason) {
   char buffer[24];
   hk_format_t value;
   hk_format_init(&value, buffer, sizeof buffer);
-  hk_format_decimal(&value, hk_option.stats_signal);
-  hk_option_warn("HAKMEM_STATS_SIGNAL", buffer, "is not used",
-                 result == hk_os_signal_in_use   ? "the program already uses it"
-                 : result == hk_os_signal_unsafe ? "a system call filter may kill for it (see HAKMEM_SANDBOX)"
-                                                 : "the system refuses it");
+  hk_format_decimal(&value, number);
+  hk_option_warn(option, buffer, "is not used", reason);
 }
 
-/* Prints no warning when the tool's signal is not available, because the user has not chosen it. */
+/* Prints no warning when the default is in use, because the user has not chosen it. Returns whether it is taken. */
+static bool take_tool_signal(void) {
+  if (hk_option.attach_signal == 0) return false;
+  hk_os_signal_t result = hk_os_signal_take((unsigned)hk_option.attach_signal, true, on_attach);
+  if (result == hk_os_signal_unfit) warn("HAKMEM_ATTACH_SIGNAL", hk_option.attach_signal, why_not(result));
+  return result == hk_os_signal_taken;
+}
+
+static void take_report_signal(void) {
+  if (hk_option.stats_signal == 0) return;
+  hk_os_signal_t result = hk_os_signal_take((unsigned)hk_option.stats_signal, false, on_report);
+  if (result != hk_os_signal_taken) warn("HAKMEM_STATS_SIGNAL", hk_option.stats_signal, why_not(result));
+}
+
 void hk_serve_prepare(void) {
   hk_lifecycle_prepare();
   hk_stats_file_check();
   if (hk_os_is_secure_exec()) return;
-  if (hk_option.attach_signal != 0) (void)hk_os_signal_take((unsigned)hk_option.attach_signal, true, on_attach);
-  take_report_signal();
+  if (take_tool_signal() && hk_option.stats_signal == hk_option.attach_signal) {
+    warn("HAKMEM_STATS_SIGNAL", hk_option.stats_signal, "it is that of HAKMEM_ATTACH_SIGNAL");
+  } else {
+    take_report_signal();
+  }
   hk_os_at_fork(begin_child);
   begin();
 }

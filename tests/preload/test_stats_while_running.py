@@ -82,11 +82,21 @@ def test_a_signal_while_somebody_listens(program: Program, runner: Runner, tmp_p
 
 
 @pytest.mark.parametrize("number", ["9", "11", "32"])
-def test_a_signal_that_nobody_may_have(program: Program, runner: Runner, number: str) -> None:
-    outcome = runner.under([program("early_and_late")], env={"HAKMEM_STATS_SIGNAL": number})
+@pytest.mark.parametrize("option", ["HAKMEM_STATS_SIGNAL", "HAKMEM_ATTACH_SIGNAL"])
+def test_a_signal_that_nobody_may_have(program: Program, runner: Runner, option: str, number: str) -> None:
+    outcome = runner.under([program("early_and_late")], env={option: number})
     assert outcome.code == 0
     assert (
-        outcome.errors() == f"hakmem: warning: HAKMEM_STATS_SIGNAL={number} is not used: the system refuses it "
+        outcome.errors() == f"hakmem: warning: {option}={number} is not used: a fault, the system or the C library "
+        "uses it (see: hakmem help options)\n"
+    )
+
+
+def test_the_signal_of_the_tool(program: Program, runner: Runner) -> None:
+    outcome = runner.under([program("early_and_late")], env={"HAKMEM_STATS_SIGNAL": "58"})
+    assert outcome.code == 0
+    assert (
+        outcome.errors() == "hakmem: warning: HAKMEM_STATS_SIGNAL=58 is not used: it is that of HAKMEM_ATTACH_SIGNAL "
         "(see: hakmem help options)\n"
     )
 

@@ -105,12 +105,15 @@ static void take_stack_of_crash(calls_t *stack, const hk_crash_t *crash) {
   stack->count = (unsigned)hk_smaller(stack->count, known);
 }
 
-static void take_stacks(const hk_guard_event_t *event) {
+static void take_stack_of_deed(const hk_guard_event_t *event) {
   if (event->crash != NULL) {
     take_stack_of_crash(&stacks[0], event->crash);
   } else {
     take_stack(&stacks[0], event->deed.site);
   }
+}
+
+static void take_stacks_of_block(const hk_guard_event_t *event) {
   take_stack(&stacks[1], event->block.freed.site);
   take_stack(&stacks[2], event->block.allocated.site);
 }
@@ -263,9 +266,10 @@ static void report(void *context) {
   task_t *task = context;
   const hk_guard_event_t *event = task->event;
   hk_format_t out;
-  take_stacks(event);
+  take_stack_of_deed(event);
   task->is_news = hk_guarded_is_news(place_of(&stacks[0]));
   if (!task->is_news) return;
+  take_stacks_of_block(event);
   if (!task->is_quiet) {
     hk_format_init(&out, text_buffer, sizeof text_buffer);
     say_all(&out, event);

@@ -34,7 +34,8 @@ long hk_quiet_write(int file, const char *text, size_t bytes) {
   uint64_t pending = is_quiet ? pending_signals() : 0;
   long written = hk_syscall3(SYS_write, file, (long)text, (long)bytes);
   if (!is_quiet) return written;
-  if (hk_syscall_failed(written)) take_pending(RAISED & ~pending);
+  /* A write that waits for room in a pipe whose reader leaves returns what the pipe has taken, and raises SIGPIPE. */
+  if (written != (long)bytes) take_pending(RAISED & ~pending);
   hk_signal_mask_restore(blocked);
   return written;
 }

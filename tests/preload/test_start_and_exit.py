@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 from typing import Callable
 
 import pytest
-from preload_runner import Outcome, Runner
+from preload_runner import DEFAULT_TIMEOUT, Outcome, Runner
+from under_allocator import environment
 
 Program = Callable[[str], Path]
 
 STATIONS = "constructor\nmain\natexit\ndestructor\n"
+
+F_SETPIPE_SZ = 1031  # Python's fcntl has it from 3.10 on
 
 
 @pytest.mark.parametrize("variables", [{}, {"LD_BIND_NOW": "1"}], ids=["lazy", "bind_now"])
@@ -117,6 +124,26 @@ def test_stderr_that_takes_nothing(runner: Runner, kind: str, variable: str, tmp
     done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=stderr, check=False)
     os.close(stderr)
     assert (done.returncode, done.stdout) == (0, b"ok\n")
+
+
+def bytes_in(pipe: int) -> int:
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+def test_stderr_whose_reader_leaves_during_a_write(runner: Runner, hakmem_only: None) -> None:
+    """The pipe has taken the report's first page by then, and the write returns that number, with a SIGPIPE."""
+    reader, stderr = os.pipe()
+    page = fcntl.fcntl(stderr, F_SETPIPE_SZ, 4096)
+    with subprocess.Popen(["true"], env=environment(runner.library, {"HAKMEM_STATS": "1"}), stderr=stderr) as program:
+        os.close(stderr)
+        end = time.monotonic() + DEFAULT_TIMEOUT
+        while bytes_in(reader) < page and program.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        is_writing = program.poll() is None
+        os.close(reader)
+    assert (is_writing, program.returncode) == (True, 0)
 
 
 @pytest.mark.parametrize(

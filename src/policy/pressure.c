@@ -5,7 +5,9 @@
 
 static size_t part_of(size_t limit, unsigned twentieths) { return limit / HK_PRESSURE_PARTS * twentieths; }
 
-static size_t held_by(const hk_pressure_view_t *view) { return view->in_use_bytes + view->dirty_bytes; }
+static size_t held_by(const hk_pressure_view_t *view) {
+  return view->in_use_bytes + view->dirty_bytes + view->apart_bytes;
+}
 
 /* ---- When to look. */
 
@@ -100,8 +102,9 @@ static size_t lowered_by_stalls(size_t bytes, unsigned permille) {
 size_t hk_pressure_limit(const hk_pressure_t *pressure, const hk_pressure_view_t *view, size_t allowed_bytes) {
   bool has_system_limit = pressure->seen.limit_bytes > 0;
   if (!has_system_limit && view->own_limit_bytes == 0) return allowed_bytes;
-  size_t bytes = allowed_bytes;
-  if (view->own_limit_bytes > 0) bytes = hk_smaller(bytes, room_beside(view->own_limit_bytes, view->in_use_bytes));
-  if (has_system_limit) bytes = hk_smaller(bytes, room_in_system(pressure, view->in_use_bytes));
+  size_t room = SIZE_MAX;
+  if (view->own_limit_bytes > 0) room = room_beside(view->own_limit_bytes, view->in_use_bytes);
+  if (has_system_limit) room = hk_smaller(room, room_in_system(pressure, view->in_use_bytes));
+  size_t bytes = hk_smaller(allowed_bytes, hk_subtract_to_zero(room, view->apart_bytes));
   return lowered_by_stalls(bytes, pressure->seen.stalled_permille);
 }

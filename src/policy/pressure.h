@@ -45,14 +45,15 @@ HK_C_BEGIN
 /* Chosen: the results of looks count in the window in which they were made and in the next one, in ms. */
 #define HK_PRESSURE_WINDOW_MS ((uint64_t)500)
 
-/* Chosen: below this much memory in use and dirty, the program makes no first look. */
+/* Chosen: below this much memory held, the program makes no first look. */
 #define HK_PRESSURE_LEAST_BYTES (8 * HK_MIB)
 
-/* The memory at one moment. */
+/* The memory at one moment. All three sums together are the memory held. */
 typedef struct {
   uint64_t now_ms; /* on any clock that runs forward; a step back counts as none */
   size_t dirty_bytes;
   size_t in_use_bytes;
+  size_t apart_bytes;     /* dirty too, but in no sum of space/dirty.h (space/apart.h) */
   size_t own_limit_bytes; /* the option: the limit of memory in use and dirty together; 0: none */
 } hk_pressure_view_t;
 
@@ -60,7 +61,7 @@ typedef struct {
 typedef struct {
   bool has_looked;
   uint64_t next_look_ms;
-  size_t next_look_bytes;    /* in use and dirty, at which a look is due before next_look_ms */
+  size_t next_look_bytes;    /* held, at which a look is due before next_look_ms */
   hk_os_memory_limit_t seen; /* by the last look */
   uint64_t window_start_ms;
   /* The most memory of others in this window; below zero where memory in use was not touched. */
@@ -77,7 +78,7 @@ HK_INLINE bool hk_pressure_is_none(const hk_pressure_t *pressure, size_t own_lim
  * caller: the next look is later then, even if this one never ends. */
 bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
-/* Returns the memory in use and dirty at which a look is due before its time; SIZE_MAX when none is. */
+/* Returns the memory held at which a look is due before its time; SIZE_MAX when none is. */
 size_t hk_pressure_next_look_bytes(const hk_pressure_t *pressure, size_t own_limit_bytes);
 
 /* Notes what the system has reported. */
@@ -86,7 +87,8 @@ void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, c
 /* Whether needed memory takes up HK_PRESSURE_FELT of a limit. */
 bool hk_pressure_is_felt(const hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
-/* Returns the bytes that may be dirty, of the `allowed_bytes` that may be dirty without a limit. */
+/* Returns the bytes that may be dirty, of the `allowed_bytes` that may be dirty without a limit. Memory apart takes its
+ * part of the room below the limit. */
 size_t hk_pressure_limit(const hk_pressure_t *pressure, const hk_pressure_view_t *view, size_t allowed_bytes);
 
 HK_C_END

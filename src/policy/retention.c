@@ -53,6 +53,7 @@ hk_pressure_view_t hk_retention_pressed(const hk_retention_view_t *view) {
       .now_ms = view->now_ms,
       .dirty_bytes = view->dirty_bytes,
       .in_use_bytes = view->in_use_bytes,
+      .apart_bytes = view->apart_bytes,
       .own_limit_bytes = view->memory_limit_bytes,
   };
 }

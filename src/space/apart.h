@@ -18,8 +18,8 @@
 /* The dirty slabs that are kept for each class. Threads may exceed the bound by a span each. */
 extern HK_HIDDEN _Atomic(size_t) hk_apart_bytes;
 
-/* The bytes in use and dirty together that a limit on memory allowed at the last look; SIZE_MAX: there is none. Written
- * under hk_lock_space, read by any thread. */
+/* The bytes in use, dirty and apart together that a limit on memory allowed at the last look; SIZE_MAX: there is none.
+ * Written under hk_lock_space, read by any thread. */
 extern HK_HIDDEN _Atomic(size_t) hk_apart_most_held;
 
 /* Returns how many bytes a limit on memory allows to keep. */

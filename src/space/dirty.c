@@ -95,6 +95,7 @@ static HK_NOINLINE void set_sums(hk_retention_view_t *view) {
   view->in_use_bytes = sums.in_use_bytes;
   view->dirty_bytes = sums.dirty_bytes;
   view->lazy_bytes = sums.lazy_bytes;
+  view->apart_bytes = hk_load_relaxed(&hk_apart_bytes);
 }
 
 /* Notes the changes that were put off, if there are any, for a caller that needs the retention's state. The sums of
@@ -308,6 +309,7 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retenti
   bool counts_lazy = now->lazy_bytes != 0 && hk_dirty_limit_bytes_locked() != 0; /* a limit counts that memory too */
   bool is_near = counts_lazy || hk_pressure_is_felt(&dirty.retention.pressure, &grown);
   size_t most_held = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
+  most_held = hk_subtract_to_zero(most_held, now->apart_bytes); /* the sums of the parts are without */
   most_held = hk_smaller(most_held, hk_purge_wakeup_next_look_bytes_locked(held(now)));
   hk_dirty_sums_t seen = sums_seen_by(part);
   bool has_shard = part != &hk_dirty_extents;

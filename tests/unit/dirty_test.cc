@@ -1,5 +1,5 @@
-// space/dirty: what a visit finds, when a program is quiet, options that come late, learned records, the room of memory
-// that a hardened build keeps apart, and numbers at their ends. The sums are the test's own.
+// space/dirty: what a visit finds, when a program is quiet, options that come late, learned records, and numbers at
+// their ends. The sums are the test's own.
 #include <cstring>
 
 #include "fake_os.h"
@@ -37,15 +37,6 @@ void WantAgain(uint64_t now_ms, size_t bytes) {
   hk_dirty_note_wanted_locked(&hk_dirty_extents, bytes);
   hk_lock_release(hk_lock_space);
   (void)Look(now_ms);
-}
-
-HK_FRESH_TEST(Dirty, RoomApartIsALesserShareWhereMemoryIsDear) {
-  SetSums(1200 * HK_MIB, 0);
-  EXPECT_EQ(hk_apart_room(), hk_option.retain + 100 * HK_MIB);
-  hk_option.mode = HK_PRICE_LEAN;
-  EXPECT_EQ(hk_apart_room(), hk_option.retain + 10 * HK_MIB);
-  hk_option.retain = 0;
-  EXPECT_EQ(hk_apart_room(), 0u);
 }
 
 // No thread receives the purge wake-up: no purge thread comes.

@@ -114,6 +114,7 @@ static void start_core(void) {
   if (hk_load_relaxed(&stage) != not_started) return;
   hk_store_relaxed(&stage, core_started);
   hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_status_read(own_status));
+  hk_os_note_stderr();                                 /* before the program opens a file */
   if (hk_sandbox_may_kill()) (void)hk_os_process_id(); /* this is the first thread, which knows it without a call */
   start_counting();
   hk_safety_init(secret);

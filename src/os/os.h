@@ -71,6 +71,10 @@ bool hk_os_wipe_on_fork(void *start, size_t bytes);
 /* Writes all of `text` to file descriptor 2. Ignores a failure, which could not be reported anywhere. */
 void hk_os_write_stderr(const char *text, size_t bytes);
 
+/* Notes at the start whether descriptor 2 is closed. Messages then go nowhere: a file that the program opens by this
+ * number is its own. */
+void hk_os_note_stderr(void);
+
 /* Keeps the present file of descriptor 2 for hk_os_write_stderr, even when the program closes the descriptor (many do
  * before they exit). From then on messages go to that file alone, not to another file that gets the number 2. */
 void hk_os_keep_stderr(void);

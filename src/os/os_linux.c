@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "os/address_hole.h"
+#include "os/file_status.h"
 #include "os/kept_file.h"
 #include "os/kernel_file.h"
 #include "os/mapping_call.h"
@@ -323,14 +324,20 @@ bool hk_os_wipe_on_fork(void *start, size_t bytes) { return advise(start, bytes,
 static bool is_stderr_kept, has_no_stderr;
 static hk_kept_file_t kept_stderr;
 
+void hk_os_note_stderr(void) {
+  struct stat about;
+  has_no_stderr = hk_file_status(STDERR_FILENO, &about) == EBADF;
+}
+
 void hk_os_keep_stderr(void) {
+  if (has_no_stderr) return;
   int error = hk_sandbox_permits(SYS_fcntl) ? hk_kept_file_take(&kept_stderr, STDERR_FILENO)
                                             : hk_kept_file_note(&kept_stderr, STDERR_FILENO);
   is_stderr_kept = error == 0;
   has_no_stderr = error == EBADF;
 }
 
-/* Returns the file for messages, or -1. A file that the program opens by the number of a closed stderr is its own. */
+/* Returns the file for messages, or -1. */
 static int stderr_file(void) {
   if (has_no_stderr) return -1;
   if (!is_stderr_kept) return STDERR_FILENO;

@@ -288,6 +288,7 @@ void hk_os_wake_one(const uint32_t *word) {
 // ---- The rest, which has no effect here.
 
 void hk_os_write_stderr(const char *, size_t) {}
+void hk_os_note_stderr(void) {}
 void hk_os_keep_stderr(void) {}
 void hk_os_yield(void) {}
 void hk_os_abort(void) { Fail("the allocator ends the program"); }

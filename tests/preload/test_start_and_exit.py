@@ -6,6 +6,7 @@ import array
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import termios
@@ -99,14 +100,29 @@ def test_stats_with_streams_closed(runner: Runner, hakmem_only: None) -> None:
     assert outcome.code == 0
 
 
-@pytest.mark.parametrize("variable", ["HAKMEM_STATS", "HAKMEM_LEAKS"])
-def test_a_file_in_the_place_of_a_closed_stderr(runner: Runner, variable: str, tmp_path: Path) -> None:
+FREE_NO_BLOCK = "import ctypes; ctypes.CDLL(None).free(ctypes.c_void_p(64))"
+
+# Options, what the program does that has its own file at descriptor 2, and how it ends.
+WITHOUT_STDERR = {
+    "stats": ({"HAKMEM_STATS": "1"}, "", 0),
+    "leaks": ({"HAKMEM_LEAKS": "scan"}, "", 0),
+    "misuse": ({}, FREE_NO_BLOCK, -signal.SIGABRT),
+    "misuse_warns": ({"HAKMEM_ON_MISUSE": "warn"}, FREE_NO_BLOCK, 0),
+    "crash": ({"HAKMEM_CRASH_REPORT": "1"}, "import ctypes; ctypes.string_at(8)", -signal.SIGSEGV),
+    "crash_and_stats": (
+        {"HAKMEM_CRASH_REPORT": "1", "HAKMEM_STATS": "1"}, "import ctypes; ctypes.string_at(8)", -signal.SIGSEGV
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WITHOUT_STDERR)
+def test_a_file_in_the_place_of_a_closed_stderr(runner: Runner, case: str, tmp_path: Path, hakmem_only: None) -> None:
     """The program's file gets the lowest free number, 2."""
-    script = "import os; os.write(os.open('data', os.O_CREAT | os.O_WRONLY), b'its own')"
-    words = ["/bin/sh", "-c", 'exec 2>&-; exec "$0" -c "$1"', sys.executable, script]
-    outcome = runner.under(words, env={variable: "1" if variable == "HAKMEM_STATS" else "scan"}, cwd=tmp_path)
-    assert outcome.code == 0
-    assert (tmp_path / "data").read_bytes() == b"its own"
+    variables, act, code = WITHOUT_STDERR[case]
+    script = f"import os; file = os.open('data', os.O_CREAT | os.O_WRONLY); os.write(file, b'its own %d' % file); {act}"
+    words = ["/bin/sh", "-c", 'ulimit -c 0; exec 2>&-; exec "$0" -c "$1"', sys.executable, script]
+    outcome = runner.under(words, env=variables, cwd=tmp_path)
+    assert (outcome.code, (tmp_path / "data").read_bytes()) == (code, b"its own 2")
 
 
 @pytest.mark.parametrize("variable", ["HAKMEM_STATS=1", "HAKMEM_LEAKS=scan", "HAKMEM_NO_SUCH_OPTION=1"])

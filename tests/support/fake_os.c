@@ -64,6 +64,8 @@ static _Thread_local bool has_no_end, is_ending;
 
 /* ---- os.h. ------------------------------------------------------------------------------------------------------ */
 
+void hk_os_note_stderr(void) {}
+
 void hk_os_keep_stderr(void) {}
 
 void hk_os_write_stderr(const char *text, size_t bytes) {

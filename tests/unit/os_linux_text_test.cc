@@ -157,6 +157,48 @@ TEST_F(OsLinux, AClosedStderrIsNotKept) {
             0);
 }
 
+// What a child writes into a file that it has opened in the place of stderr. `start` comes before.
+template <typename Start>
+std::string WrittenInThePlaceOfStderr(Start start) {
+  const Folder folder;
+  const std::string path = folder / "own";
+  EXPECT_EQ(InChild([&] {
+              int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+              HK_CHILD_CHECK(file > STDERR_FILENO);
+              errno = kErrno;
+              start();
+              dup2(file, STDERR_FILENO);
+              hk_os_write_stderr("text", 4);
+              return errno == kErrno ? 0 : 1;
+            }),
+            0);
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::string text = ReadAll(file);
+  close(file);
+  return text;
+}
+
+TEST_F(OsLinux, AFileByTheNumberOfAClosedStderrIsTheProgramsOwn) {
+  EXPECT_EQ(WrittenInThePlaceOfStderr([] {
+              close(STDERR_FILENO);
+              hk_os_note_stderr();
+            }),
+            "");
+  EXPECT_EQ(WrittenInThePlaceOfStderr([] {
+              int other = dup(STDERR_FILENO);
+              close(STDERR_FILENO);
+              hk_os_note_stderr();
+              dup2(other, STDERR_FILENO); /* as a library's constructor may open its file */
+              hk_os_keep_stderr();
+            }),
+            "");
+}
+
+// As the logs of servers are.
+TEST_F(OsLinux, AFileInThePlaceOfAnOpenStderrGetsTheMessages) {
+  EXPECT_EQ(WrittenInThePlaceOfStderr(hk_os_note_stderr), "text");
+}
+
 using OsLinuxDeathTest = OsLinux;
 
 TEST_F(OsLinuxDeathTest, AbortEndsByASignalWhateverTheProgramDidToIt) {

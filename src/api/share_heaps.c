@@ -84,7 +84,7 @@ static bool take_turn(void) {
   return find_heap();
 }
 
-static bool wait_for_heap(void) {
+static HK_NOINLINE bool wait_for_heap(void) {
   uint32_t self = (uint32_t)hk_os_thread_self().number;
   if (self == 0 || !go_to_front(self)) return false;
   bool is_found = take_turn();

@@ -134,7 +134,7 @@ static void make_room(hk_heap_t *heap, unsigned slab_count, bool is_run) {
 
 /* Puts the rest of the reserve among the spare rows: too short for this span, it may serve another. When there is no
  * room, gives it and other rows to the superslabs. */
-static void keep_reserve(hk_heap_t *heap) {
+static HK_NOINLINE void keep_reserve(hk_heap_t *heap) {
   hk_slab_t *reserve = heap->reserve;
   if (reserve == NULL) return;
   heap->reserve = NULL;

@@ -258,7 +258,7 @@ static void begin_child(void) {
   begin();
 }
 
-static const char *why_not(hk_os_signal_t result) {
+static HK_COLD const char *why_not(hk_os_signal_t result) {
   switch (result) {
     case hk_os_signal_in_use:
       return "the program already uses it";
@@ -271,7 +271,7 @@ static const char *why_not(hk_os_signal_t result) {
   }
 }
 
-static void warn(const char *option, uint64_t number, const char *reason) {
+static HK_COLD void warn(const char *option, uint64_t number, const char *reason) {
   char buffer[24];
   hk_format_t value;
   hk_format_init(&value, buffer, sizeof buffer);

@@ -42,7 +42,8 @@ class Pressure : public testing::Test {
   size_t Limit(size_t allowed = kAllowed) { return hk_pressure_limit(&pressure_, &view_, allowed); }
 
   hk_pressure_t pressure_ = {};
-  hk_pressure_view_t view_ = {.now_ms = 123456, .dirty_bytes = 0, .in_use_bytes = 0, .own_limit_bytes = 0};
+  hk_pressure_view_t view_ = {
+      .now_ms = 123456, .dirty_bytes = 0, .in_use_bytes = 0, .apart_bytes = 0, .own_limit_bytes = 0};
 };
 
 TEST_F(Pressure, WithoutALimitAllStaysThatMay) {

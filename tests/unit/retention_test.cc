@@ -35,6 +35,7 @@ class Retention : public testing::Test {
                                .dirty_bytes = 0,
                                .in_use_bytes = 0,
                                .lazy_bytes = 0,
+                               .apart_bytes = 0,
                                .retain_bytes = kRetain,
                                .memory_limit_bytes = 0,
                                .has_purge_thread = false,

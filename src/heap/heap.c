@@ -24,10 +24,7 @@ static void init(hk_heap_t *heap) {
     heap->bin[i].countdown = heap->state[i].room = (uint16_t)hk_class_room(i, HK_ROOM_FIRST_BYTES);
     heap->bin[i].mark = 1;
   }
-  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
-    hk_list_init(&heap->spare[i]);
-    hk_list_init(&heap->spare_runs[i]);
-  }
+  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&heap->spare[i]);
   hk_list_init(&heap->part.spans);
   hk_store_relaxed(&heap->shared.incoming, HK_LIST_END);
 }
@@ -50,7 +47,6 @@ void hk_heap_reset(hk_heap_t *heap) {
   heap->sampling_state = 0; /* the heap follows the present state at its next slow path */
   hk_store_relaxed(&heap->span_slabs, 0);
   heap->spare_overflows = 0;
-  heap->run_fill = (hk_run_fill_t){0};
   heap->damaged = NULL;
   heap->trimmed_ms = 0;
   hk_store_relaxed(&heap->shared.waiting, 0);

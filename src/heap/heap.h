@@ -8,8 +8,7 @@
  * Invariants of a heap, between slow paths (heap_check.h checks them):
  *
  * - span_slabs - drained_slabs is the number of slabs whose owner is the heap.
- * - spare_slabs is the number of slabs in the spare lists, spare_run_slabs in those of runs. All of them are free and
- *   have no owner.
+ * - spare_slabs is the number of slabs in the spare lists. All of them are free and have no owner.
  * - The bin of a tiny class has only blocks of its active span, at most as many as were carved; without an active span
  *   it has none.
  * - The bin of a mid class that is not metered: the length of its list + its countdown = its room, above 0.
@@ -31,7 +30,6 @@
 #include "heap/attachment.h"
 #include "heap/bin.h"
 #include "heap/quarantine.h"
-#include "heap/run_fill.h"
 #include "policy/sampling.h"
 #include "policy/size_class.h"
 #include "policy/stat.h"
@@ -116,19 +114,16 @@ struct hk_heap {
   _Atomic(uint32_t) batch_count;             /* in the outbox; the thread that has the heap writes it */
   hk_block_t *recent[HK_JUMP_BLOCKS];        /* a ring of the blocks of other heaps that were freed last */
   _Atomic(uint32_t) span_slabs;              /* in the spans that the heap owns, with shared.drained_slabs */
-  _Atomic(uint32_t) spare_slabs;             /* in all rows of both kinds */
-  uint32_t spare_run_slabs;                  /* those of them that runs left */
-  hk_list_t spare[HK_RUN_MAX_SLABS];         /* [i]: rows of i + 1 free slabs that spans left, last freed first */
-  hk_list_t spare_runs[HK_RUN_MAX_SLABS];    /* the same of runs */
-  hk_run_fill_t run_fill;
-  uint32_t spare_overflows; /* times that there was no room for a row: spare.c */
-  hk_slab_t *reserve;       /* a row of untouched slabs for spans; NULL: none */
-  bool is_visited;          /* a thread that may have another heap too drains this one: remote.c */
-  bool has_sent_to_idle;    /* that drain has sent blocks to a heap without a thread */
-  uint64_t trimmed_ms;      /* when its spans were last made short (api/process_purge.c); 0: never */
-  _Atomic(bool) busy;       /* a slow path is under way: a child of fork may find the heap half changed */
-  _Atomic(uint8_t) life;    /* hk_heap_life_t; written by the thread that has the heap or is about to */
-  _Atomic(bool) is_purged;  /* an idle heap has given back what it can (api/process_purge.c); ends when it is taken */
+  _Atomic(uint32_t) spare_slabs;             /* in all lists of `spare` */
+  hk_list_t spare[HK_RUN_MAX_SLABS];         /* [i]: rows of i + 1 free slabs, through link; last freed first */
+  uint32_t spare_overflows;                  /* times that there was no room for a row: spare.c */
+  hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
+  bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
+  bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
+  uint64_t trimmed_ms;                       /* when its spans were last made short (api/process_purge.c); 0: never */
+  _Atomic(bool) busy;      /* a slow path is under way: a child of fork may find the heap half changed */
+  _Atomic(uint8_t) life;   /* hk_heap_life_t; written by the thread that has the heap or is about to */
+  _Atomic(bool) is_purged; /* an idle heap has given back what it can (api/process_purge.c); ends when it is taken */
   /* Shard of the thread that took the heap last, and of most slabs of the heap. An idle heap is in a slot of its
    * shard, or in none. */
   _Atomic(uint8_t) shard;

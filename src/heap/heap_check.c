@@ -232,13 +232,9 @@ static uint32_t check_spare_list(const hk_list_t *list, unsigned slab_count) {
 }
 
 void hk_heap_check_spare(const hk_heap_t *heap) {
-  uint32_t slabs = 0, run_slabs = 0;
-  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
-    slabs += check_spare_list(&heap->spare[i], i + 1);
-    run_slabs += check_spare_list(&heap->spare_runs[i], i + 1);
-  }
-  HK_REQUIRE(run_slabs == heap->spare_run_slabs, "the count of slabs that runs left is how many there are");
-  HK_REQUIRE(slabs + run_slabs == hk_load_relaxed(&((hk_heap_t *)heap)->spare_slabs),
+  uint32_t slabs = 0;
+  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) slabs += check_spare_list(&heap->spare[i], i + 1);
+  HK_REQUIRE(slabs == hk_load_relaxed(&((hk_heap_t *)heap)->spare_slabs),
              "the count of spare slabs is how many there are");
   if (heap->reserve == NULL) return;
   HK_REQUIRE(heap->reserve->slab_count > 0, "a reserve has slabs");

@@ -6,10 +6,9 @@
 #include "policy/option.h"
 #include "space/superslab.h"
 
-/* Returns how many slabs that runs left are kept, or that spans left. */
-static uint32_t slabs_of(hk_heap_t *heap, bool is_run) {
-  return is_run ? heap->spare_run_slabs : hk_load_relaxed(&heap->spare_slabs) - heap->spare_run_slabs;
-}
+static hk_list_t *list_of(hk_heap_t *heap, unsigned slab_count) { return &heap->spare[slab_count - 1]; }
+
+static uint32_t spare_slabs(hk_heap_t *heap) { return hk_load_relaxed(&heap->spare_slabs); }
 
 static size_t room_at_most(void) { return hk_smaller(hk_option.spare_slabs, hk_option.retain / HK_SLAB_BYTES); }
 
@@ -24,34 +23,18 @@ static size_t room(const hk_heap_t *heap) {
   return hk_smaller(first + heap->spare_overflows / ROOM_STEP, room_at_most());
 }
 
-/* ---- The rows of one kind. */
-
-static hk_list_t *list_of(hk_heap_t *heap, unsigned slab_count, bool is_run) {
-  return is_run ? &heap->spare_runs[slab_count - 1] : &heap->spare[slab_count - 1];
-}
-
-static void count(hk_heap_t *heap, uint32_t slabs, bool is_run) {
-  hk_bump_relaxed(&heap->spare_slabs, slabs);
-  if (is_run) heap->spare_run_slabs += slabs;
-}
-
-static hk_slab_t *take(hk_heap_t *heap, unsigned slab_count, bool is_run) {
-  hk_list_t *list = list_of(heap, slab_count, is_run);
+hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) {
+  hk_list_t *list = list_of(heap, slab_count);
   if (hk_list_is_empty(list)) return NULL;
   hk_slab_t *head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
   hk_list_remove(&head->link);
-  count(heap, -(uint32_t)slab_count, is_run);
+  hk_bump_relaxed(&heap->spare_slabs, -(uint32_t)slab_count);
   return head;
 }
 
-static void keep(hk_heap_t *heap, hk_slab_t *head, bool is_run) {
-  hk_list_push_front(list_of(heap, head->slab_count, is_run), &head->link);
-  count(heap, head->slab_count, is_run);
-}
-
-hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count) {
-  hk_slab_t *head = take(heap, slab_count, true);
-  return head != NULL ? head : take(heap, slab_count, false);
+static void keep(hk_heap_t *heap, hk_slab_t *head) {
+  hk_list_push_front(list_of(heap, head->slab_count), &head->link);
+  hk_bump_relaxed(&heap->spare_slabs, head->slab_count);
 }
 
 /* ---- The reserve. */
@@ -82,18 +65,12 @@ static hk_slab_t *carve_reserve(hk_heap_t *heap, unsigned slab_count) {
 
 /* ---- Giving back. */
 
-static void list_rows(hk_heap_t *heap, bool is_run, hk_list_t *rows) {
-  for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && slabs_of(heap, is_run) > 0; i++) {
-    for (hk_slab_t *head; (head = take(heap, i, is_run)) != NULL;) hk_list_push_back(rows, &head->link);
-  }
-}
-
-/* Gives rows of spans, those of runs and a reserve to the superslabs. */
-static void give_back(hk_heap_t *heap, bool with_runs, hk_slab_t *reserve) {
+static void flush(hk_heap_t *heap, hk_slab_t *reserve) {
   hk_list_t rows;
   hk_list_init(&rows);
-  list_rows(heap, false, &rows);
-  if (with_runs) list_rows(heap, true, &rows);
+  for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && spare_slabs(heap) > 0; i++) {
+    for (hk_slab_t *head; (head = hk_spare_take(heap, i)) != NULL;) hk_list_push_back(&rows, &head->link);
+  }
   if (reserve != NULL) hk_list_push_back(&rows, &reserve->link);
   if (!hk_list_is_empty(&rows)) hk_superslab_release_all(&rows);
 }
@@ -101,75 +78,41 @@ static void give_back(hk_heap_t *heap, bool with_runs, hk_slab_t *reserve) {
 void hk_spare_flush(hk_heap_t *heap) {
   hk_slab_t *reserve = heap->reserve;
   heap->reserve = NULL;
-  give_back(heap, true, reserve);
-  heap->run_fill = (hk_run_fill_t){0}; /* the program may do something else next */
+  flush(heap, reserve);
   hk_heap_check_spare(heap);
 }
 
-/* ---- Which rows are kept. */
-
-/* Returns the runs that the heap's thread has requested and not freed; 0 where it has freed more: other threads'. */
-static uint32_t runs_in_use(hk_heap_t *heap) {
-  uint64_t requested = hk_load_relaxed(&heap->stat.value[hk_stat_run_alloc]);
-  return (uint32_t)hk_subtract_to_zero(requested, hk_load_relaxed(&heap->stat.value[hk_stat_run_free]));
-}
-
-/* Returns how much of the room the rows of spans leave to those of runs. */
-static size_t room_beside_spans(hk_heap_t *heap) { return hk_subtract_to_zero(room(heap), slabs_of(heap, false)); }
-
-static bool has_room(hk_heap_t *heap, unsigned slab_count, bool is_run) {
-  size_t of_spans = slabs_of(heap, false), of_runs = slabs_of(heap, true), most = room(heap);
-  if (of_spans + of_runs + slab_count <= most) return true;
-  *(is_run ? &of_runs : &of_spans) += slab_count;
-  return of_spans < most && of_runs <= hk_run_fill_room(&heap->run_fill, runs_in_use(heap), most - of_spans);
-}
-
-/* Makes room for a row. One that a span left, or a reserve, does not displace runs kept beyond the room. */
-static void make_room(hk_heap_t *heap, unsigned slab_count, bool is_run) {
-  heap->spare_overflows++;
-  size_t of_runs = slabs_of(heap, true);
-  if (is_run) hk_run_fill_note_too_short(&heap->run_fill, of_runs, slab_count, room_beside_spans(heap));
-  give_back(heap, is_run || of_runs <= room(heap), NULL);
-}
-
 /* Puts the rest of the reserve among the spare rows: too short for this span, it may serve another. When there is no
- * room, gives it and other rows to the superslabs. */
+ * room, gives all rows and the rest to the superslabs. */
 static HK_NOINLINE void keep_reserve(hk_heap_t *heap) {
-  hk_slab_t *reserve = heap->reserve;
-  if (reserve == NULL) return;
-  heap->reserve = NULL;
-  if (has_room(heap, reserve->slab_count, false)) {
-    keep(heap, reserve, false);
+  if (heap->reserve == NULL) return;
+  if (spare_slabs(heap) + heap->reserve->slab_count > room(heap)) {
+    hk_spare_flush(heap);
   } else {
-    give_back(heap, slabs_of(heap, true) <= room(heap), reserve);
+    keep(heap, heap->reserve);
   }
 }
 
-static void put(hk_heap_t *heap, hk_slab_t *head, bool is_run) {
+void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   unsigned slab_count = head->slab_count;
   head->zero = false;
   bool has_list = slab_count <= HK_RUN_MAX_SLABS;
-  if (has_list && !has_room(heap, slab_count, is_run)) make_room(heap, slab_count, is_run);
-  if (has_list && has_room(heap, slab_count, is_run)) {
-    keep(heap, head, is_run);
+  if (has_list && spare_slabs(heap) + slab_count > room(heap)) {
+    heap->spare_overflows++;
+    flush(heap, NULL);
+  }
+  if (has_list && slab_count <= room(heap)) {
+    keep(heap, head);
   } else {
     hk_superslab_release(head, slab_count);
   }
   hk_heap_check_spare(heap);
 }
 
-void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) { put(heap, head, false); }
-void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head) { put(heap, head, true); }
-
-void hk_spare_note_run(hk_heap_t *heap, const hk_slab_t *head) {
-  if (!HK_HARDENED) hk_run_fill_note_freed(&heap->run_fill, head, heap->spare_run_slabs);
-}
-
 /* ---- For spans. */
 
 hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count) {
-  hk_slab_t *head = take(heap, slab_count, false);
-  if (head == NULL) head = take(heap, slab_count, true);
+  hk_slab_t *head = hk_spare_take(heap, slab_count);
   if (head != NULL) {
     hk_stat_bump(&heap->stat, hk_stat_slab_reuse, 1);
     return head;

@@ -2,8 +2,7 @@
  * search for a place. The heap keeps slabs that it has used, and the reserve: a few more slabs than it needed when it
  * grew. The reserve is untouched and costs no memory.
  *
- * Slabs stay together in the rows in which they were freed, and a row serves requests for exactly its number of slabs:
- * first those of the kind that left it, a span or a run.
+ * Slabs stay together in the rows in which they were freed, and a row serves requests for exactly its number of slabs.
  * Every check finds them free (any pointer into them is misuse), and their superslab counts them as in use. All
  * functions are for the thread that has the heap.
  */
@@ -12,24 +11,18 @@
 
 #include "heap/heap.h"
 
-/* Returns a spare row of `slab_count` slabs (1 to HK_RUN_MAX_SLABS) for a run; NULL when there is none. Its `zero` is
- * true only if the row is the rest of a reserve. */
-hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count);
+/* Returns a spare row of `slab_count` slabs (1 to HK_RUN_MAX_SLABS); NULL when there is none. Its `zero` is true only
+ * if the row is the rest of a reserve. */
+hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count);
 
 /* Returns slabs for a span: from the spare rows, then from the reserve, then from the superslabs. Its `zero` says
  * whether they are known to be zero. Returns NULL when the system refuses. */
 hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count);
 
-/* Keeps the row at `head`, which has head->slab_count retired slabs that a span left. When there is no room, the other
- * rows of spans go to the superslabs first, then those of runs, and the row itself when it exceeds the heap's room or
- * HK_RUN_MAX_SLABS. The room grows as often as it was too short, up to the options `spare_slabs` and `retain`. */
+/* Keeps the row at `head`, which has head->slab_count retired slabs. When there is no room, all other rows go to the
+ * superslabs first, and so does the row itself when it exceeds the heap's room or HK_RUN_MAX_SLABS. The room grows as
+ * often as it was too short, up to the options `spare_slabs` and `retain`. */
 void hk_spare_put(hk_heap_t *heap, hk_slab_t *head);
-
-/* Looks now and then how far the run was filled that is being freed: run_fill.h. */
-void hk_spare_note_run(hk_heap_t *heap, const hk_slab_t *head);
-
-/* The same as hk_spare_put for a closed run. The room is the larger, the less of the runs is filled. */
-void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head);
 
 /* Gives all spare rows and the reserve to the superslabs. */
 void hk_spare_flush(hk_heap_t *heap);

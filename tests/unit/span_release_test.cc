@@ -105,10 +105,8 @@ HK_FRESH_TEST(Span, APartialSpanCountsOnWhenItWasActiveAgain) {
 // ---- Release, and the spare slabs that come of it.
 
 hk_slab_t *FirstSpare(hk_heap_t *heap, unsigned slab_count) {
-  for (hk_list_t *list : {&heap->spare[slab_count - 1], &heap->spare_runs[slab_count - 1]}) {
-    if (!hk_list_is_empty(list)) return HK_CONTAINER_OF(list->next, hk_slab_t, link);
-  }
-  return nullptr;
+  hk_list_t *list = &heap->spare[slab_count - 1];
+  return hk_list_is_empty(list) ? nullptr : HK_CONTAINER_OF(list->next, hk_slab_t, link);
 }
 
 HK_FRESH_TEST(Span, AReleasedSpanIsKeptOrGoesBack) {

@@ -17,34 +17,27 @@ void RunAgainstModel(uint64_t seed) {
   TestRandom random(seed);
   std::vector<void *> runs;
   std::vector<hk_slab_t *> spans;
-  /* Of spans and of runs, by length, the last freed at the end. */
-  std::vector<void *> kept[2][HK_RUN_MAX_SLABS + 1];
+  std::vector<void *> kept[HK_RUN_MAX_SLABS + 1]; /* by length, the last freed at the end */
   size_t held_slabs = 0, kept_slabs = 0, reserves = 0, shortages = 0, room = std::min(size_t{4}, SpareRoom());
-  auto take = [&](size_t slabs, bool for_run) -> void * {
-    for (bool of_run : {for_run, !for_run}) {
-      std::vector<void *> &list = kept[of_run][slabs];
-      if (list.empty()) continue;
-      void *range = list.back();
-      list.pop_back();
-      kept_slabs -= slabs;
-      return range;
-    }
-    return nullptr;
+  auto take = [&](size_t slabs) -> void * {
+    if (kept[slabs].empty()) return nullptr;
+    void *range = kept[slabs].back();
+    kept[slabs].pop_back();
+    kept_slabs -= slabs;
+    return range;
   };
   auto forget_all = [&] {
-    for (auto &lists : kept) {
-      for (std::vector<void *> &list : lists) list.clear();
-    }
+    for (std::vector<void *> &list : kept) list.clear();
     kept_slabs = 0;
   };
-  auto put = [&](void *range, size_t slabs, bool is_run) {
+  auto put = [&](void *range, size_t slabs) {
     held_slabs -= slabs;
     if (kept_slabs + slabs > room) {
       forget_all();
       room = std::min(4 + ++shortages / 16, SpareRoom());
     }
     if (slabs > room) return;
-    kept[is_run][slabs].push_back(range);
+    kept[slabs].push_back(range);
     kept_slabs += slabs;
   };
   for (int i = 0; i < 20000 && !testing::Test::HasFailure(); i++) {
@@ -52,7 +45,7 @@ void RunAgainstModel(uint64_t seed) {
       bool is_span = random.OneIn(2);
       unsigned class_index = static_cast<unsigned>(random.Between(1, HK_CLASS_COUNT - 1));
       size_t slabs = is_span ? hk_class_span_slabs(class_index) : random.Between(1, HK_RUN_MAX_SLABS);
-      void *expected = take(slabs, !is_span);
+      void *expected = take(slabs);
       if (is_span) {
         Reserve old = ReserveOf(heap);
         size_t share = ReserveShare(heap);
@@ -72,7 +65,7 @@ void RunAgainstModel(uint64_t seed) {
           if (old.slabs > 0 && kept_slabs + old.slabs > room) {
             forget_all();
           } else if (old.slabs > 0) {
-            kept[false][old.slabs].push_back(reinterpret_cast<void *>(hk_slab_start(old.first)));
+            kept[old.slabs].push_back(reinterpret_cast<void *>(hk_slab_start(old.first)));
             kept_slabs += old.slabs;
           }
         }
@@ -91,13 +84,13 @@ void RunAgainstModel(uint64_t seed) {
     } else if (!runs.empty() && random.OneIn(2)) {
       std::swap(runs[random.Below(runs.size())], runs.back());
       void *run = runs.back();
-      put(run, HeadOf(run)->slab_count, true);
+      put(run, HeadOf(run)->slab_count);
       ASSERT_TRUE(Put(heap, run));
       EXPECT_FALSE(Put(heap, run));
       runs.pop_back();
     } else if (!spans.empty()) {
       std::swap(spans[random.Below(spans.size())], spans.back());
-      put(reinterpret_cast<void *>(hk_slab_start(spans.back())), spans.back()->slab_count, false);
+      put(reinterpret_cast<void *>(hk_slab_start(spans.back())), spans.back()->slab_count);
       hk_span_release(heap, spans.back());
       spans.pop_back();
     }

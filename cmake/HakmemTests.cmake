@@ -435,6 +435,7 @@ if(HK_PYTEST)
   )
     list(APPEND secure_tests "${tests_dir}/${name}.py")
   endforeach()
+  list(APPEND secure_tests "${tests_dir}/preload/test_limits.py::test_memory_cgroup")
   add_test(
     NAME secure
     COMMAND "${HK_PYTHON}" -m pytest -v ${pytest_workers} --durations=10 -p no:cacheprovider ${secure_tests}

@@ -131,7 +131,6 @@ void hk_process_purge_detach_sleepers(uint64_t now_ms) {
 
 void hk_process_purge_near_limit(void) {
   hk_store_relaxed(&hk_dirty_wants_heaps, false);
-  if (HK_HARDENED) hk_class_slabs_purge_excess();
   take_heaps(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 

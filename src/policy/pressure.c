@@ -5,9 +5,9 @@
 
 static size_t part_of(size_t limit, unsigned twentieths) { return limit / HK_PRESSURE_PARTS * twentieths; }
 
-static size_t held_by(const hk_pressure_view_t *view) {
-  return view->in_use_bytes + view->dirty_bytes + view->apart_bytes;
-}
+static size_t needed_by(const hk_pressure_view_t *view) { return view->in_use_bytes + view->apart_bytes; }
+
+static size_t held_by(const hk_pressure_view_t *view) { return needed_by(view) + view->dirty_bytes; }
 
 /* ---- When to look. */
 
@@ -71,26 +71,26 @@ static size_t room_beside(size_t limit, size_t needed) {
   return hk_larger(below_near, (full - needed) / 2);
 }
 
-/* Returns the needed memory that the system's limit counts: in use, and that of others. */
-static size_t needed_in_system(const hk_pressure_t *pressure, size_t in_use_bytes) {
+/* Returns the needed memory that the system's limit counts: the program's, and that of others. */
+static size_t needed_in_system(const hk_pressure_t *pressure, size_t own_bytes) {
   intptr_t others = pressure->others_bytes;
   if (others < pressure->others_before_bytes) others = pressure->others_before_bytes;
-  intptr_t needed = (intptr_t)in_use_bytes + others;
+  intptr_t needed = (intptr_t)own_bytes + others;
   return needed > 0 ? (size_t)needed : 0;
 }
 
-static size_t room_in_system(const hk_pressure_t *pressure, size_t in_use_bytes) {
+static size_t room_in_system(const hk_pressure_t *pressure, size_t own_bytes) {
   const hk_os_memory_limit_t *seen = &pressure->seen;
   /* Dirty memory may not be resident, so only the reported use is certain: it says that the limit is near. */
   if (seen->use_bytes >= part_of(seen->limit_bytes, HK_PRESSURE_FULL)) return 0;
-  return room_beside(seen->limit_bytes, needed_in_system(pressure, in_use_bytes));
+  return room_beside(seen->limit_bytes, needed_in_system(pressure, own_bytes));
 }
 
 static bool is_felt(size_t limit, size_t needed) { return limit > 0 && needed >= part_of(limit, HK_PRESSURE_FELT); }
 
 bool hk_pressure_is_felt(const hk_pressure_t *pressure, const hk_pressure_view_t *view) {
-  return is_felt(view->own_limit_bytes, view->in_use_bytes) ||
-         is_felt(pressure->seen.limit_bytes, needed_in_system(pressure, view->in_use_bytes));
+  return is_felt(view->own_limit_bytes, needed_by(view)) ||
+         is_felt(pressure->seen.limit_bytes, needed_in_system(pressure, needed_by(view)));
 }
 
 static size_t lowered_by_stalls(size_t bytes, unsigned permille) {
@@ -102,9 +102,8 @@ static size_t lowered_by_stalls(size_t bytes, unsigned permille) {
 size_t hk_pressure_limit(const hk_pressure_t *pressure, const hk_pressure_view_t *view, size_t allowed_bytes) {
   bool has_system_limit = pressure->seen.limit_bytes > 0;
   if (!has_system_limit && view->own_limit_bytes == 0) return allowed_bytes;
-  size_t room = SIZE_MAX;
-  if (view->own_limit_bytes > 0) room = room_beside(view->own_limit_bytes, view->in_use_bytes);
-  if (has_system_limit) room = hk_smaller(room, room_in_system(pressure, view->in_use_bytes));
-  size_t bytes = hk_smaller(allowed_bytes, hk_subtract_to_zero(room, view->apart_bytes));
+  size_t bytes = allowed_bytes;
+  if (view->own_limit_bytes > 0) bytes = hk_smaller(bytes, room_beside(view->own_limit_bytes, needed_by(view)));
+  if (has_system_limit) bytes = hk_smaller(bytes, room_in_system(pressure, needed_by(view)));
   return lowered_by_stalls(bytes, pressure->seen.stalled_permille);
 }

@@ -53,7 +53,7 @@ typedef struct {
   uint64_t now_ms; /* on any clock that runs forward; a step back counts as none */
   size_t dirty_bytes;
   size_t in_use_bytes;
-  size_t apart_bytes;     /* dirty too, but in no sum of space/dirty.h (space/apart.h) */
+  size_t apart_bytes;     /* free, but in no sum of space/dirty.h (space/apart.h): needed, as memory in use is */
   size_t own_limit_bytes; /* the option: the limit of memory in use and dirty together; 0: none */
 } hk_pressure_view_t;
 
@@ -87,8 +87,7 @@ void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, c
 /* Whether needed memory takes up HK_PRESSURE_FELT of a limit. */
 bool hk_pressure_is_felt(const hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
-/* Returns the bytes that may be dirty, of the `allowed_bytes` that may be dirty without a limit. Memory apart takes its
- * part of the room below the limit. */
+/* Returns the bytes that may be dirty, of the `allowed_bytes` that may be dirty without a limit. */
 size_t hk_pressure_limit(const hk_pressure_t *pressure, const hk_pressure_view_t *view, size_t allowed_bytes);
 
 HK_C_END

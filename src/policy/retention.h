@@ -64,7 +64,7 @@ typedef struct {
   size_t dirty_bytes;
   size_t in_use_bytes;
   size_t lazy_bytes;         /* purged lazily, and perhaps resident */
-  size_t apart_bytes;        /* dirty and in no other sum; they count near a memory limit alone */
+  size_t apart_bytes;        /* free and in no other sum; they count near a memory limit alone */
   size_t retain_bytes;       /* the option: dirty memory that may stay in any case; 0: no time-out, no slack */
   size_t memory_limit_bytes; /* the option; 0: none */
   bool has_purge_thread;

@@ -17,7 +17,6 @@
 #include "policy/stat.h"
 #include "space/apart.h"
 #include "space/dirty_part.h"
-#include "space/superslab.h"
 #include "space/superslab_index.h"
 #include "space/wipe.h"
 

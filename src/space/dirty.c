@@ -175,19 +175,11 @@ static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pr
   hk_store_relaxed(&hk_dirty_wants_heaps, true);
 }
 
-/* As seldom as for more memory in use: the system may refuse to purge slabs of classes. */
-static void note_apart_locked(uint64_t now_ms, const hk_pressure_view_t *pressed) {
-  bool is_too_much = hk_apart_note_limit(&dirty.retention.pressure, pressed);
-  if (!is_too_much || hk_subtract_to_zero(now_ms, dirty.heaps.wanted_ms) < HEAPS_LEAST_MS) return;
-  dirty.heaps.wanted_ms = now_ms;
-  hk_store_relaxed(&hk_dirty_wants_heaps, true);
-}
-
 static HK_NOINLINE void look_at_limit_locked(const hk_retention_view_t *now, const hk_retention_limit_t *limit,
                                              hk_purge_verdict_t *verdict) {
   hk_pressure_view_t pressed = hk_retention_pressed(now);
   note_near_limit_locked(now->now_ms, &pressed);
-  if (HK_HARDENED) note_apart_locked(now->now_ms, &pressed);
+  if (HK_HARDENED) verdict->is_apart_too_much = hk_apart_note_limit(&dirty.retention.pressure, &pressed);
   verdict->is_system_look_due = hk_pressure_is_due(&dirty.retention.pressure, &pressed);
   if (verdict->is_too_much && now->dirty_bytes <= limit->unlimited_bytes) hk_stat_add(hk_stat_near_limit, 1);
 }

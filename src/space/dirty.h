@@ -20,9 +20,8 @@
  * too. Written under hk_lock_space, read by any thread. */
 extern HK_HIDDEN _Atomic(bool) hk_dirty_is_near_limit;
 
-/* Whether a thread is to purge the free memory in heaps of sleeping threads, and in a hardened build the slabs beyond
- * the room of space/apart.h. Set under hk_lock_space while a limit is near and more is in use than before; cleared by
- * the thread that takes it. */
+/* Whether a thread is to purge the free memory in heaps of sleeping threads. Set under hk_lock_space while a limit is
+ * near and more is in use than before; cleared by the thread that takes it. */
 extern HK_HIDDEN _Atomic(bool) hk_dirty_wants_heaps;
 
 /* `now_ms` is hk_os_coarse_ms(), read before a lock was taken. These functions require the part's lock. */
@@ -42,6 +41,7 @@ typedef struct {
   size_t most_bytes;      /* more dirty bytes than these are too much */
   bool is_too_much;       /* more memory is dirty than may be */
   hk_purge_cause_t cause; /* of is_too_much */
+  bool is_apart_too_much; /* hk_class_slabs_purge_excess is to be called (space/apart.h) */
   /* hk_dirty_ask_system is to be called; then the caller looks again. */
   bool is_system_look_due;
   bool is_wakeup_sent; /* hk_purge_wakeup_wake is to be called */

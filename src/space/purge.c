@@ -13,7 +13,9 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/option.h"
+#include "policy/safety.h"
 #include "policy/stat.h"
+#include "space/class_slabs.h"
 #include "space/dirty.h"
 #include "space/extent.h"
 #include "space/huge.h"
@@ -240,6 +242,7 @@ bool hk_purge_unmap_free(void) {
 }
 
 static void purge_by(const hk_purge_verdict_t *verdict) {
+  if (HK_HARDENED && verdict->is_apart_too_much) hk_class_slabs_purge_excess();
   if (verdict->is_too_much) (void)purge_to(verdict->keep_bytes, verdict->cause);
 }
 

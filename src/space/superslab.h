@@ -52,11 +52,6 @@ bool hk_superslab_dissolve_free(size_t bytes);
  * stay. Of the others `visit` may read atomic fields only. */
 void hk_superslab_visit(void (*visit)(hk_slab_t *slabs, void *context), void *context);
 
-/* Returns the address of a slab of a superslab. */
-HK_INLINE uintptr_t hk_slab_start(const hk_slab_t *slab) {
-  return slab->superslab->start + (uintptr_t)(slab - slab->superslab->slabs) * HK_SLAB_BYTES;
-}
-
 typedef struct {
   size_t superslab_count; /* mapped now */
   size_t mapped_bytes;

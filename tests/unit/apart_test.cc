@@ -20,12 +20,12 @@ constexpr size_t kApart = 700 * HK_MIB;
 void KeepApart(size_t bytes) { hk_store_relaxed(&hk_apart_bytes, bytes); }
 
 // Sets the sums of a program below the limit, all of whose memory is resident.
-void BeginBelowTheLimit() {
+void BeginBelowTheLimit(size_t in_use_bytes = kInUse, size_t apart_bytes = kApart) {
   hk_option.retain = HK_TIB;
   hk_purge_wakeup_receive(true);
-  fake_os_set_memory_limit(kLimit, kInUse + kApart, 0);
-  KeepApart(kApart);
-  Change(1000, kInUse, 0);
+  fake_os_set_memory_limit(kLimit, in_use_bytes + apart_bytes, 0);
+  KeepApart(apart_bytes);
+  Change(1000, in_use_bytes, 0);
   hk_dirty_ask_system(1000);
 }
 
@@ -71,13 +71,24 @@ HK_FRESH_TEST(Apart, BelowTheUsersLimitToo) {
   EXPECT_EQ(Change(2000, kInUse, HK_MIB).most_bytes, kNear - kInUse - kApart);
 }
 
-// The next look is due by growth, and changes that are put off do not pass it.
-HK_FRESH_TEST(Apart, ItsGrowthCountsForTheNextLook) {
+HK_FRESH_TEST(Apart, ItMakesALimitFelt) {
   BeginBelowTheLimit();
-  size_t growth = (kFull - kInUse - kApart) / HK_PRESSURE_GROWTH_SHARE;
-  EXPECT_FALSE(Change(1001, kInUse, 0).is_system_look_due);
-  EXPECT_FALSE(Change(1001, kInUse + growth - 1, 0).is_system_look_due);
-  EXPECT_TRUE(Change(1001, kInUse + growth, 0).is_system_look_due) << "in the same ms";
+  Change(1001, kInUse, 0);
+  EXPECT_TRUE(hk_load_relaxed(&hk_dirty_is_near_limit)) << "above half of it no change is put off";
+  KeepApart(100 * HK_MIB);
+  Change(1002, kInUse, 0);
+  EXPECT_FALSE(hk_load_relaxed(&hk_dirty_is_near_limit));
+}
+
+// The next look is due by growth. Below half of the limit half of the memory in use may come before a change is judged.
+HK_FRESH_TEST(Apart, ChangesThatArePutOffDoNotPassTheNextLook) {
+  constexpr size_t kMuchInUse = 620 * HK_MIB, kLittleApart = 60 * HK_MIB;
+  BeginBelowTheLimit(kMuchInUse, kLittleApart);
+  size_t growth = (kFull - kMuchInUse - kLittleApart) / HK_PRESSURE_GROWTH_SHARE;
+  ASSERT_LT(growth, kMuchInUse / 2);
+  EXPECT_FALSE(Change(1001, kMuchInUse, 0).is_system_look_due);
+  EXPECT_FALSE(Change(1001, kMuchInUse + growth - 1, 0).is_system_look_due);
+  EXPECT_TRUE(Change(1001, kMuchInUse + growth, 0).is_system_look_due) << "in the same ms";
 }
 
 HK_FRESH_TEST(Apart, MemoryThatComesApartIsNoLoss) {

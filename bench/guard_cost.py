@@ -65,7 +65,8 @@ class Launched:
             sys.exit(f"guard_cost: no program {command[0]}")
         self._command = command
         self._report, to_report = os.pipe()
-        launcher = [str(build / "hakmem-launch"), str(to_report), "0", "0", str(build / "libhakmem.so"), path]
+        begin = [str(build / "hakmem-launch"), str(to_report), "0", str(os.getpid()), "0"]
+        launcher = [*begin, str(build / "libhakmem.so"), path]
         self._process = subprocess.Popen(
             [*launcher, *command], env=env, stdout=subprocess.DEVNULL, pass_fds=[to_report]
         )  # fmt: skip

@@ -210,7 +210,7 @@ class Watch:
         environment: Dict[str, str] = dict(launch.environment)
         preload = environment.pop("LD_PRELOAD", "-") or "-"
         mask = sum(1 << (number - 1) for number in self._old_mask)
-        words = [launcher(), str(report), f"{mask:x}", str(int(launch.own_group)), preload]
+        words = [launcher(), str(report), f"{mask:x}", str(os.getpid()), str(int(launch.own_group)), preload]
         given = ((launch.stdin, 0), (launch.stdout, 1), (launch.stderr, 2))
         return os.posix_spawn(
             words[0],

@@ -13,7 +13,12 @@ from typing import Any, Iterator, Optional, Tuple
 
 # The shell makes the folder, so that there is no moment in which a kill of this tool leaves one. It reads nothing but
 # the end of its input, which comes when this tool ends, however it ends; a reader of `made` that has gone is no end.
-KEEP = 'PATH=/usr/bin:/bin:$PATH; trap "" PIPE; mkdir -m 700 -- "$1" && echo made && read -r _; rm -rf -- "$1"'
+# A process that begins or ends meanwhile may put a file into the folder while it is removed.
+KEEP = """
+PATH=/usr/bin:/bin:$PATH; trap "" PIPE
+mkdir -m 700 -- "$1" && echo made && read -r _
+rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }
+"""
 _MADE = b"made\n"
 
 

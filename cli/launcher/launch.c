@@ -1,7 +1,7 @@
 /* cli/launcher/launch.c - starts a program, waits for it and reports its times and memory. engine.py starts it
  * and reads the report.
  *
- *   launch REPORT_FD MASK OWN_GROUP PRELOAD PATH ARGV0 [ARGUMENT...]
+ *   launch REPORT_FD MASK PARENT OWN_GROUP PRELOAD PATH ARGV0 [ARGUMENT...]
  *
  * Linux begins a program's peak (ru_maxrss) at the size of the process that executed it, also after vfork and
  * posix_spawn. Started from Python, every small program would be as big as Python. This launcher is smaller than any
@@ -9,9 +9,9 @@
  *
  * It blocks every signal for itself, so that Ctrl-C does not lose the figures, and gives the program the signals MASK
  * (hexadecimal, bit n-1 is signal n) as its blocked ones. One signal is open: the kernel sends it at the end of the
- * parent. A parent that waits for the program ends before it only by SIGKILL, which then ends the program too.
- * OWN_GROUP 1 puts the program into a process group of its own. PRELOAD, unless it is "-", becomes the program's
- * LD_PRELOAD. REPORT_FD gets lines:
+ * parent. A parent that waits for the program ends before it only by SIGKILL, which then ends the program too. PARENT
+ * is its process id: it may have ended before this process could ask. OWN_GROUP 1 puts the program into a process group
+ * of its own. PRELOAD, unless it is "-", becomes the program's LD_PRELOAD. REPORT_FD gets lines:
  *
  *   error ERRNO             the program could not be started; nothing follows
  *   pid PID                 it runs
@@ -36,7 +36,15 @@
 
 extern char **environ;
 
-enum { ARGUMENT_REPORT_FD = 1, ARGUMENT_MASK, ARGUMENT_OWN_GROUP, ARGUMENT_PRELOAD, ARGUMENT_PATH, ARGUMENT_ARGV0 };
+enum {
+  ARGUMENT_REPORT_FD = 1,
+  ARGUMENT_MASK,
+  ARGUMENT_PARENT,
+  ARGUMENT_OWN_GROUP,
+  ARGUMENT_PRELOAD,
+  ARGUMENT_PATH,
+  ARGUMENT_ARGV0
+};
 
 static pid_t parent;
 static bool has_own_group;
@@ -90,11 +98,11 @@ static int start(char **argv, pid_t *started) {
 
 int main(int argc, char **argv) {
   if (argc <= ARGUMENT_ARGV0) {
-    fputs("usage: launch REPORT_FD MASK OWN_GROUP PRELOAD PATH ARGV0 [ARGUMENT...]\n", stderr);
+    fputs("usage: launch REPORT_FD MASK PARENT OWN_GROUP PRELOAD PATH ARGV0 [ARGUMENT...]\n", stderr);
     return 2;
   }
   const int report = atoi(argv[ARGUMENT_REPORT_FD]);
-  parent = getppid();
+  parent = (pid_t)atoi(argv[ARGUMENT_PARENT]);
   has_own_group = strcmp(argv[ARGUMENT_OWN_GROUP], "1") == 0;
   sigset_t blocked;
   sigfillset(&blocked);
@@ -103,6 +111,7 @@ int main(int argc, char **argv) {
   signal(SIGCHLD, SIG_DFL); /* if the caller ignores it, it would never arrive */
   fcntl(report, F_SETFD, FD_CLOEXEC);
 
+  if (getppid() != parent) return 1;
   pid_t started = 0;
   const long long begin = now_ns();
   const int error = start(argv, &started);

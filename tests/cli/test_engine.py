@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import List
 import pytest
 from hakmem.engine import Child, Ended, Launch, Watch
 from hakmem.errors import STOPPING_SIGNALS, Failure, Interrupted
+from hakmem.launcher import launcher
 from hakmem.measure import orders, stop
 from hakmem.memory import MemorySampler, Sample, mean_over
 from hakmem.program import Program, resolve
@@ -112,6 +115,14 @@ def test_an_interruption_ends_the_program() -> None:
     time.sleep(0.1)
     assert not alive(child.pid)
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(STOPPING_SIGNALS) == set()
+
+
+def test_a_tool_that_was_killed_before_the_launcher_ran(tmp_path: Path) -> None:
+    """Its process id is no parent's."""
+    nobody = 1 << 22
+    words = [launcher(), "1", "0", str(nobody), "1", "-", shutil.which("touch"), "touch", "it_ran"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (1, b"", [])
 
 
 def test_two_programs_at_once() -> None:

@@ -84,6 +84,7 @@ static bool take_turn(void) {
   return find_heap();
 }
 
+/* Not inline: each thread runs the caller, whose code is to stay short (override/first_functions.txt). */
 static HK_NOINLINE bool wait_for_heap(void) {
   uint32_t self = (uint32_t)hk_os_thread_self().number;
   if (self == 0 || !go_to_front(self)) return false;

@@ -84,7 +84,7 @@ void hk_spare_flush(hk_heap_t *heap) {
 
 /* Puts the rest of the reserve among the spare rows: too short for this span, it may serve another. When there is no
  * room, gives all rows and the rest to the superslabs. */
-static HK_NOINLINE void keep_reserve(hk_heap_t *heap) {
+static void keep_reserve(hk_heap_t *heap) {
   if (heap->reserve == NULL) return;
   if (spare_slabs(heap) + heap->reserve->slab_count > room(heap)) {
     hk_spare_flush(heap);

@@ -258,6 +258,7 @@ static void begin_child(void) {
   begin();
 }
 
+/* Cold, as its caller runs in every program (override/first_functions.txt). */
 static HK_COLD const char *why_not(hk_os_signal_t result) {
   switch (result) {
     case hk_os_signal_in_use:

@@ -207,7 +207,7 @@ static void *try_large(size_t size, size_t alignment, bool *zero) {
 static void *take_spare_run(size_t size) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
-  hk_slab_t *head = hk_spare_take(lease.heap, hk_run_slabs(size));
+  hk_slab_t *head = hk_spare_take_run(lease.heap, hk_run_slabs(size));
   if (head != NULL) {
     hk_stat_bump(&lease.heap->stat, hk_stat_run_alloc, 1);
     hk_stat_bump(&lease.heap->stat, hk_stat_run_reuse, 1);

@@ -39,7 +39,7 @@ HK_INLINE hk_thread_lease_t enter_to_free(hk_heap_t *owner) {
 static bool spare_run(hk_heap_t *heap, hk_slab_t *head) {
   if (!hk_run_close(head)) return false;
   hk_stat_bump(&heap->stat, hk_stat_run_free, 1);
-  hk_spare_put(heap, head);
+  hk_spare_put_run(heap, head);
   return true;
 }
 

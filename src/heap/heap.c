@@ -25,6 +25,7 @@ static void init(hk_heap_t *heap) {
     heap->bin[i].mark = 1;
   }
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&heap->spare[i]);
+  hk_sparse_init(&heap->sparse);
   hk_list_init(&heap->part.spans);
   hk_store_relaxed(&heap->shared.incoming, HK_LIST_END);
 }

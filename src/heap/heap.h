@@ -8,7 +8,8 @@
  * Invariants of a heap, between slow paths (heap_check.h checks them):
  *
  * - span_slabs - drained_slabs is the number of slabs whose owner is the heap.
- * - spare_slabs is the number of slabs in the spare lists. All of them are free and have no owner.
+ * - spare_slabs is the number of slabs in the spare lists and of the kept sparse runs. All of them are free and have
+ *   no owner.
  * - The bin of a tiny class has only blocks of its active span, at most as many as were carved; without an active span
  *   it has none.
  * - The bin of a mid class that is not metered: the length of its list + its countdown = its room, above 0.
@@ -30,6 +31,7 @@
 #include "heap/attachment.h"
 #include "heap/bin.h"
 #include "heap/quarantine.h"
+#include "heap/sparse_run.h"
 #include "policy/sampling.h"
 #include "policy/size_class.h"
 #include "policy/stat.h"
@@ -114,8 +116,9 @@ struct hk_heap {
   _Atomic(uint32_t) batch_count;             /* in the outbox; the thread that has the heap writes it */
   hk_block_t *recent[HK_JUMP_BLOCKS];        /* a ring of the blocks of other heaps that were freed last */
   _Atomic(uint32_t) span_slabs;              /* in the spans that the heap owns, with shared.drained_slabs */
-  _Atomic(uint32_t) spare_slabs;             /* in all lists of `spare` */
+  _Atomic(uint32_t) spare_slabs;             /* in all lists of `spare`, and in `sparse` */
   hk_list_t spare[HK_RUN_MAX_SLABS];         /* [i]: rows of i + 1 free slabs, through link; last freed first */
+  hk_sparse_t sparse;                        /* spare runs of which few pages are resident; apart from `spare` */
   uint32_t spare_overflows;                  /* times that there was no room for a row: spare.c */
   hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */

@@ -6,6 +6,7 @@
 #include "heap/mid.h"
 #include "heap/remote.h"
 #include "heap/span.h"
+#include "heap/spare.h"
 #include "heap/steal.h"
 #include "os/os.h"
 
@@ -159,6 +160,7 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
 
 bool hk_refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
+  hk_spare_pass_time(heap);
   if (hk_class_is_mid(class_index)) heap->state[class_index].carved_zero = false;
   bool has_refilled = refill(heap, class_index, straight);
   hk_heap_check_class(heap, class_index);

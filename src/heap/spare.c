@@ -8,7 +8,10 @@
 
 static hk_list_t *list_of(hk_heap_t *heap, unsigned slab_count) { return &heap->spare[slab_count - 1]; }
 
-static uint32_t spare_slabs(hk_heap_t *heap) { return hk_load_relaxed(&heap->spare_slabs); }
+/* Returns the slabs in the lists of `spare`. */
+static uint32_t listed_slabs(hk_heap_t *heap) {
+  return hk_load_relaxed(&heap->spare_slabs) - (uint32_t)heap->sparse.kept.slabs;
+}
 
 static size_t room_at_most(void) { return hk_smaller(hk_option.spare_slabs, hk_option.retain / HK_SLAB_BYTES); }
 
@@ -29,6 +32,14 @@ hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) {
   hk_slab_t *head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
   hk_list_remove(&head->link);
   hk_bump_relaxed(&heap->spare_slabs, -(uint32_t)slab_count);
+  return head;
+}
+
+hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count) {
+  hk_slab_t *head = hk_spare_take(heap, slab_count);
+  if (head != NULL) return head;
+  head = hk_sparse_take(&heap->sparse, slab_count);
+  if (head != NULL) hk_bump_relaxed(&heap->spare_slabs, -(uint32_t)slab_count);
   return head;
 }
 
@@ -65,29 +76,47 @@ static hk_slab_t *carve_reserve(hk_heap_t *heap, unsigned slab_count) {
 
 /* ---- Giving back. */
 
+static void release_all(hk_list_t *rows) {
+  if (!hk_list_is_empty(rows)) hk_superslab_release_all(rows);
+}
+
+/* Gives the rows of the lists and the reserve to the superslabs. */
 static void flush(hk_heap_t *heap, hk_slab_t *reserve) {
   hk_list_t rows;
   hk_list_init(&rows);
-  for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && spare_slabs(heap) > 0; i++) {
+  for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && listed_slabs(heap) > 0; i++) {
     for (hk_slab_t *head; (head = hk_spare_take(heap, i)) != NULL;) hk_list_push_back(&rows, &head->link);
   }
   if (reserve != NULL) hk_list_push_back(&rows, &reserve->link);
-  if (!hk_list_is_empty(&rows)) hk_superslab_release_all(&rows);
+  release_all(&rows);
 }
 
-void hk_spare_flush(hk_heap_t *heap) {
+static void flush_with_reserve(hk_heap_t *heap) {
   hk_slab_t *reserve = heap->reserve;
   heap->reserve = NULL;
   flush(heap, reserve);
+}
+
+static void flush_sparse(hk_heap_t *heap) {
+  hk_list_t rows;
+  hk_list_init(&rows);
+  hk_bump_relaxed(&heap->spare_slabs, -(uint32_t)heap->sparse.kept.slabs);
+  hk_sparse_list_all(&heap->sparse, &rows);
+  release_all(&rows);
+}
+
+void hk_spare_flush(hk_heap_t *heap) {
+  flush_with_reserve(heap);
+  flush_sparse(heap);
   hk_heap_check_spare(heap);
 }
 
 /* Puts the rest of the reserve among the spare rows: too short for this span, it may serve another. When there is no
- * room, gives all rows and the rest to the superslabs. */
+ * room, gives those rows and the rest to the superslabs. */
 static void keep_reserve(hk_heap_t *heap) {
   if (heap->reserve == NULL) return;
-  if (spare_slabs(heap) + heap->reserve->slab_count > room(heap)) {
-    hk_spare_flush(heap);
+  if (listed_slabs(heap) + heap->reserve->slab_count > room(heap)) {
+    flush_with_reserve(heap);
   } else {
     keep(heap, heap->reserve);
   }
@@ -97,7 +126,7 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   unsigned slab_count = head->slab_count;
   head->zero = false;
   bool has_list = slab_count <= HK_RUN_MAX_SLABS;
-  if (has_list && spare_slabs(heap) + slab_count > room(heap)) {
+  if (has_list && listed_slabs(heap) + slab_count > room(heap)) {
     heap->spare_overflows++;
     flush(heap, NULL);
   }
@@ -107,6 +136,36 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
     hk_superslab_release(head, slab_count);
   }
   hk_heap_check_spare(heap);
+}
+
+static bool keep_sparse(hk_heap_t *heap, hk_slab_t *head) {
+  hk_list_t rows;
+  hk_list_init(&rows);
+  size_t old_slabs = heap->sparse.kept.slabs;
+  bool is_kept = hk_sparse_keep(&heap->sparse, head, room(heap), &rows);
+  hk_bump_relaxed(&heap->spare_slabs, (uint32_t)(heap->sparse.kept.slabs - old_slabs));
+  release_all(&rows);
+  return is_kept;
+}
+
+void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head) {
+  bool is_listed = !hk_sparse_is_known(head) && listed_slabs(heap) + head->slab_count <= room(heap);
+  bool is_too_long = head->slab_count > HK_RUN_MAX_SLABS; /* it has grown in place: no request is for as many */
+  if (HK_HARDENED || is_listed || is_too_long || !keep_sparse(heap, head)) {
+    hk_spare_put(heap, head);
+  } else {
+    head->zero = false;
+    hk_heap_check_spare(heap);
+  }
+}
+
+void hk_spare_pass_time_slow(hk_heap_t *heap) {
+  hk_list_t rows;
+  hk_list_init(&rows);
+  size_t old_slabs = heap->sparse.kept.slabs;
+  hk_sparse_pass_time(&heap->sparse, hk_os_coarse_ms(), room(heap), &rows);
+  hk_bump_relaxed(&heap->spare_slabs, (uint32_t)(heap->sparse.kept.slabs - old_slabs));
+  release_all(&rows);
 }
 
 /* ---- For spans. */

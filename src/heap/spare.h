@@ -15,6 +15,9 @@
  * if the row is the rest of a reserve. */
 hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count);
 
+/* The same for a run. When there is none, returns a sparse run (sparse_run.h) of that length. */
+hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count);
+
 /* Returns slabs for a span: from the spare rows, then from the reserve, then from the superslabs. Its `zero` says
  * whether they are known to be zero. Returns NULL when the system refuses. */
 hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count);
@@ -23,6 +26,16 @@ hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count);
  * superslabs first, and so does the row itself when it exceeds the heap's room or HK_RUN_MAX_SLABS. The room grows as
  * often as it was too short, up to the options `spare_slabs` and `retain`. */
 void hk_spare_put(hk_heap_t *heap, hk_slab_t *head);
+
+/* The same for a closed run. Where there is no room, the heap may keep it as a sparse one. */
+void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head);
+
+/* Gives sparse runs back that the program no longer requests, some at a time. Called on slow paths. */
+HK_COLD void hk_spare_pass_time_slow(hk_heap_t *heap);
+HK_INLINE void hk_spare_pass_time(hk_heap_t *heap) {
+  if (HK_UNLIKELY(heap->sparse.kept.slabs > 0) && hk_load_relaxed(&heap->stat.value[hk_stat_refill]) % 16 == 0)
+    hk_spare_pass_time_slow(heap);
+}
 
 /* Gives all spare rows and the reserve to the superslabs. */
 void hk_spare_flush(hk_heap_t *heap);

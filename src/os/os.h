@@ -166,6 +166,10 @@ typedef struct {
  * limits cannot be read now. */
 bool hk_os_memory_limit(hk_os_memory_limit_t *limit);
 
+/* Returns whether the process has a limit on what it may map (RLIMIT_AS, RLIMIT_DATA), or the system does not tell. Two
+ * system calls. */
+bool hk_os_limits_addresses(void);
+
 /* Where the system makes pages of 2 MiB (huge pages) of a program's memory. */
 typedef enum {
   hk_os_huge_never,

@@ -1,9 +1,13 @@
 /* os/os_limit.c - L1. Implements the memory limits of os.h on Linux. */
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
 #include "base/atomic.h"
 #include "os/memory_limit.h"
 #include "os/os.h"
 #include "os/own_stack.h"
 #include "os/sandbox.h"
+#include "os/syscall.h"
 
 /* Written once, by the first thread that searches; the release of `stage` publishes it. */
 static hk_memory_limit_place_t place;
@@ -41,3 +45,10 @@ bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
   look_t request = {.limit = limit};
   return hk_own_stack_run(look, &request) && request.is_told;
 }
+
+static bool is_unlimited(int resource) {
+  struct rlimit limit;
+  return hk_syscall4(SYS_prlimit64, 0, resource, 0, (long)&limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
+bool hk_os_limits_addresses(void) { return !is_unlimited(RLIMIT_AS) || !is_unlimited(RLIMIT_DATA); }

@@ -20,6 +20,7 @@ static void set_tail(hk_slab_t *head, unsigned from, unsigned to) {
 static void forget_blocks(hk_slab_t *head) {
   if (head->block_bytes == 0) return;
   head->block_bytes = 0;
+  head->resident_pages = 0; /* where the span went with its blocks, `live` is not 0 */
   if (!head->zero) hk_block_unseal_if_free((hk_block_t *)hk_slab_start(head));
 }
 
@@ -57,10 +58,18 @@ bool hk_run_close(hk_slab_t *head) {
   return true;
 }
 
+void hk_run_forget_pages(hk_slab_t *head) {
+  if (head->resident_pages == 0) return;
+  (void)hk_add_relaxed(&head->gone->gone_slabs, head->slab_count);
+  (void)hk_add_relaxed(&head->gone->gone_pages, head->resident_pages);
+  head->resident_pages = 0;
+}
+
 void hk_run_release(hk_slab_t *head) { hk_superslab_release(head, head->slab_count); }
 
 bool hk_run_free(hk_slab_t *head) {
   if (!hk_run_close(head)) return false;
+  hk_run_forget_pages(head);
   hk_run_release(head);
   return true;
 }
@@ -74,6 +83,7 @@ bool hk_run_resize(hk_slab_t *head, size_t bytes) {
     if (!hk_superslab_extend(head + old_count, new_count - old_count, &zero)) return false;
     set_tail(head, old_count, new_count);
   }
+  hk_run_forget_pages(head);
   head->slab_count = (uint8_t)new_count;
   hk_store_relaxed(&head->bytes, new_count * HK_SLAB_BYTES);
   if (new_count < old_count) {

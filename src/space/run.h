@@ -26,6 +26,9 @@ void hk_run_release(hk_slab_t *head);
 /* Makes a closed run a block again, of the same size. Returns the block. */
 void *hk_run_reopen(hk_slab_t *head);
 
+/* Ends that a heap knows the run's resident pages (heap/sparse_run.h), and tells the heap, where one does. */
+void hk_run_forget_pages(hk_slab_t *head);
+
 /* Closes and releases the run. False when it is free already. */
 bool hk_run_free(hk_slab_t *head);
 

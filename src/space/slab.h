@@ -34,6 +34,13 @@ typedef struct hk_heap hk_heap_t;
 struct hk_superslab;
 struct hk_named;
 
+/* Known sparse runs (heap/sparse_run.h) that ended elsewhere than in the heap that had kept them: their slabs, and
+ * their resident pages as that heap knows them. Any thread adds. */
+typedef struct {
+  _Atomic(size_t) gone_slabs;
+  _Atomic(size_t) gone_pages;
+} hk_run_gone_t;
+
 /* What a span's owner is a part of: heap/named.h. */
 typedef enum { hk_part_of_none, hk_part_of_tag, hk_part_of_heap } hk_part_kind_t;
 
@@ -109,7 +116,10 @@ typedef struct hk_slab {
    * named heap. */
   hk_list_t link;
   _Atomic(uint16_t) carved; /* head of a span: number of blocks carved so far */
-  uint16_t live;            /* head of a span; span.h and mid.h say which blocks it counts */
+  union {
+    uint16_t live;           /* head of a span; span.h and mid.h say which blocks it counts */
+    uint16_t resident_pages; /* of a known sparse run: as of the last look; of another run or free slabs: 0 */
+  };
   union {
     uint32_t born_ms; /* of a large block: when it was made, the lowest 32 bits of ms */
     /* head of a span in a hardened build: each block that is free or not carved yet is zero, but for a link */
@@ -117,6 +127,8 @@ typedef struct hk_slab {
   };
   union {
     hk_list_t part_link; /* head of a span of a part: among the part's spans */
+    hk_list_t age_link;  /* of a sparse run that a heap keeps: among all of them */
+    hk_run_gone_t *gone; /* of a known sparse run in use: the counts of the heap that had kept it */
     struct {
       hk_list_t link; /* among the free extents in the order of age, the oldest first */
       uint64_t since; /* age by hk_dirty_next_age_locked; 0 when no free extent begins or ends here */

@@ -307,6 +307,7 @@ bool hk_os_huge_collapse(void *, size_t, uint64_t *) { return false; }
 bool hk_os_prefault(void *, size_t) { return false; }
 uint64_t hk_os_huge_touch(void *) { return 0; }
 size_t hk_os_resident_bytes(void *, size_t) { return 0; }
+bool hk_os_resident_pages(void *, size_t, unsigned char *) { return false; }
 unsigned hk_os_node_count(void) { return 1; }
 unsigned hk_os_cpu_count(void) { return 1; }
 hk_os_place_t hk_os_current_place(void) { return {}; }

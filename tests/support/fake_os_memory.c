@@ -350,6 +350,13 @@ size_t hk_os_resident_bytes(void *start, size_t bytes) {
   return resident;
 }
 
+bool hk_os_limits_addresses(void) {
+  fake_os_lock();
+  bool is_limited = memory.mapped_limit != 0;
+  fake_os_unlock();
+  return is_limited;
+}
+
 /* ---- fake_os.h. ------------------------------------------------------------------------------------------------- */
 
 void fake_os_reset_memory(void) {

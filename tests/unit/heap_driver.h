@@ -230,11 +230,11 @@ inline Blocks PopAll(hk_heap_t *heap, unsigned class_index) {
 // Frees a run, and requests one, as the api does. False: another thread freed it first.
 inline bool SpareRun(hk_heap_t *heap, hk_slab_t *head) {
   if (!hk_run_close(head)) return false;
-  hk_spare_put(heap, head);
+  hk_spare_put_run(heap, head);
   return true;
 }
 inline void *TakeSpareRun(hk_heap_t *heap, size_t bytes) {
-  hk_slab_t *head = hk_spare_take(heap, hk_run_slabs(bytes));
+  hk_slab_t *head = hk_spare_take_run(heap, hk_run_slabs(bytes));
   return head != nullptr ? hk_run_reopen(head) : nullptr;
 }
 

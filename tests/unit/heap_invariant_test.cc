@@ -287,6 +287,29 @@ HK_FRESH_TEST(HeapInvariantDeathTest, SpareSlabs) {
   EXPECT_TRUE(SpareRun(heap, last));
 }
 
+HK_FRESH_TEST(HeapInvariantDeathTest, SparseRuns) {
+  hk_option.spare_slabs = 2;
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
+  bool zero;
+  std::vector<hk_slab_t *> heads;
+  for (int i = 0; i < 3; i++) {
+    auto *run = static_cast<char *>(hk_run_alloc(2 * HK_SLAB_BYTES, 1, &zero));
+    run[0] = 1;
+    heads.push_back(hk_slab_of(run));
+  }
+  hk_slab_t *kept = heads[1], *last = heads[2];
+  for (int i = 0; i < 2; i++) (void)SpareRun(heap, heads[i]);
+  ASSERT_EQ(heap->sparse.kept.slabs, 2u);
+  hk_option.spare_slabs = 4;
+  EXPECT_NOTICED(heap->sparse.kept.pages++, SpareRun(heap, last),
+                 "the sum of the sparse runs that are kept is what they have");
+  EXPECT_NOTICED(kept->resident_pages = 0, SpareRun(heap, last), "a sparse run that is kept has known pages");
+  EXPECT_NOTICED(kept->age_link.next->previous = kept->age_link.next, SpareRun(heap, last),
+                 "the list of sparse runs by age is whole");
+  EXPECT_NOTICED(hk_list_remove(&kept->age_link), SpareRun(heap, last), "the sparse runs by age are those by length");
+  EXPECT_TRUE(SpareRun(heap, last));
+}
+
 HK_FRESH_TEST(HeapInvariantDeathTest, CountsOfAHeap) {
   Spans at;
   EXPECT_WALK_NOTICES(at.heap->span_slabs++, "the count of a heap's slabs is how many it has");

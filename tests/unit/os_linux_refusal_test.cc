@@ -322,4 +322,20 @@ TEST_F(OsLinux, WithoutRoomForAnotherMapping) {
 
 #endif  // !HK_SANITIZED
 
+TEST_F(OsLinux, ALimitOnAddressesIsSeen) {
+  EXPECT_EQ(InChild([] {
+              for (auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+                struct rlimit old = {}, limit = {};
+                HK_CHILD_CHECK(getrlimit(resource, &old) == 0 && old.rlim_cur == RLIM_INFINITY);
+                HK_CHILD_CHECK(!hk_os_limits_addresses());
+                limit = {static_cast<rlim_t>(1) << 46, old.rlim_max};
+                HK_CHILD_CHECK(setrlimit(resource, &limit) == 0 && hk_os_limits_addresses());
+                HK_CHILD_CHECK(setrlimit(resource, &old) == 0 && !hk_os_limits_addresses());
+              }
+              HK_CHILD_CHECK(Refuse(SYS_prlimit64, EPERM) && hk_os_limits_addresses());
+              return 0;
+            }),
+            0);
+}
+
 }  // namespace

@@ -22,11 +22,11 @@ inline bool Put(hk_heap_t *heap, void *run) { return hk_test::SpareRun(heap, Hea
 
 inline void *Take(hk_heap_t *heap, size_t slabs) { return hk_test::TakeSpareRun(heap, slabs * HK_SLAB_BYTES); }
 
-// The slabs in the lists. Checks that each range is in the right list.
-inline size_t KeptSlabs(hk_heap_t *heap) {
+// The slabs in these lists. Checks that each range is in the right list.
+inline size_t SlabsIn(hk_list_t (&lists)[HK_RUN_MAX_SLABS]) {
   size_t slabs = 0;
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
-    for (hk_list_t *node = heap->spare[i].next; node != &heap->spare[i]; node = node->next) {
+    for (hk_list_t *node = lists[i].next; node != &lists[i]; node = node->next) {
       const hk_slab_t *head = HK_CONTAINER_OF(node, hk_slab_t, link);
       EXPECT_EQ(head->slab_count, i + 1);
       for (unsigned k = 0; k < head->slab_count; k++) {
@@ -36,9 +36,16 @@ inline size_t KeptSlabs(hk_heap_t *heap) {
       slabs += head->slab_count;
     }
   }
-  EXPECT_EQ(slabs, heap->spare_slabs);
-  EXPECT_LE(slabs, hk_test::SpareRoom());
   return slabs;
+}
+
+// The slabs that the heap keeps for its next spans and runs, sparse runs among them.
+inline size_t KeptSlabs(hk_heap_t *heap) {
+  size_t slabs = SlabsIn(heap->spare), of_sparse_runs = SlabsIn(heap->sparse.of_length);
+  EXPECT_LE(slabs, hk_test::SpareRoom());
+  EXPECT_EQ(of_sparse_runs, heap->sparse.kept.slabs);
+  EXPECT_EQ(slabs + of_sparse_runs, heap->spare_slabs);
+  return slabs + of_sparse_runs;
 }
 
 // A heap whose room was so often too short that it has all of it.

@@ -1,0 +1,211 @@
+/* heap/sparse_run.c - L4. See sparse_run.h. */
+#include "heap/sparse_run.h"
+
+#include "base/arithmetic.h"
+#include "base/atomic.h"
+#include "os/os.h"
+#include "policy/sampling.h"
+#include "space/dirty.h"
+#include "space/superslab.h"
+
+/* Chosen: a run is sparse where at most one in this many of its pages is resident. */
+#define PAGES_OF_ONE 3
+
+/* Chosen: a heap keeps at most four times what its known runs in use have, in slabs and in resident pages. With three
+ * times, too few lengths find a run (measured: docs/experiments/2026-11-28-sparse-runs.md). */
+#define TIMES_IN_USE 4
+
+/* Chosen: a look at a run that is not known takes one to four microseconds. A new heap looks at the first 128. Then it
+ * looks at one for each four known runs that come back, and at one in 64 where none does. */
+#define CREDIT_OF_LOOK 64
+#define CREDIT_OF_RETURN 16
+#define CREDIT_MOST (128 * CREDIT_OF_LOOK)
+
+/* Chosen: a look at a known run takes a microsecond. After each 16 the mean distance of looks grows by a free. */
+#define LOOKS_OF_STEP 16
+#define STEP_MOST 32
+
+/* Chosen: one filled run says nothing of the others. A second one within as many looks does: their pages are no longer
+ * known. */
+#define LOOKS_OF_FILLED 8
+
+/* Chosen: a call moves 16 runs at most. Each takes a tenth of a microsecond, with the lock of its shard held. */
+#define LISTED_MOST 16
+
+/* Chosen: runs that a program has not requested for a second, it may not request again. */
+#define UNUSED_MS 1000
+
+void hk_sparse_init(hk_sparse_t *sparse) {
+  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&sparse->of_length[i]);
+  hk_list_init(&sparse->by_age);
+  sparse->credit = CREDIT_MOST;
+  sparse->known_looks = sparse->until_look = 0;
+  sparse->after_filled = 0;
+  sparse->is_ending = false;
+}
+
+/* ---- The runs. */
+
+static void add(hk_run_sum_t *sum, const hk_slab_t *head) {
+  sum->slabs += head->slab_count;
+  sum->pages += head->resident_pages;
+}
+
+static void subtract(hk_run_sum_t *sum, const hk_slab_t *head) {
+  sum->slabs -= head->slab_count;
+  sum->pages -= head->resident_pages;
+}
+
+static void put(hk_sparse_t *sparse, hk_slab_t *head) {
+  hk_list_push_front(&sparse->of_length[head->slab_count - 1], &head->link);
+  hk_list_push_front(&sparse->by_age, &head->age_link);
+  add(&sparse->kept, head);
+  sparse->uses++;
+}
+
+static void take_out(hk_sparse_t *sparse, hk_slab_t *head) {
+  hk_list_remove(&head->link);
+  hk_list_remove(&head->age_link);
+  subtract(&sparse->kept, head);
+}
+
+hk_slab_t *hk_sparse_take(hk_sparse_t *sparse, unsigned slab_count) {
+  hk_list_t *list = &sparse->of_length[slab_count - 1];
+  if (hk_list_is_empty(list)) return NULL;
+  hk_slab_t *head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
+  take_out(sparse, head);
+  add(&sparse->taken, head);
+  sparse->uses++;
+  head->gone = &sparse->gone;
+  return head;
+}
+
+static void list_oldest(hk_sparse_t *sparse, hk_list_t *rows) {
+  hk_slab_t *head = HK_CONTAINER_OF(sparse->by_age.previous, hk_slab_t, age_link);
+  take_out(sparse, head);
+  head->resident_pages = 0;
+  hk_list_push_back(rows, &head->link);
+}
+
+static void list_some(hk_sparse_t *sparse, hk_list_t *rows) {
+  for (unsigned i = 0; i < LISTED_MOST && !hk_list_is_empty(&sparse->by_age); i++) list_oldest(sparse, rows);
+  sparse->is_ending = !hk_list_is_empty(&sparse->by_age);
+}
+
+void hk_sparse_list_all(hk_sparse_t *sparse, hk_list_t *rows) {
+  while (!hk_list_is_empty(&sparse->by_age)) list_oldest(sparse, rows);
+}
+
+/* Counts a known run that comes back. It is no longer known where another heap had kept it. */
+static void take_back(hk_sparse_t *sparse, hk_slab_t *head) {
+  if (head->gone != &sparse->gone) {
+    hk_run_forget_pages(head);
+    return;
+  }
+  subtract(&sparse->taken, head);
+  sparse->credit = (unsigned)hk_smaller(sparse->credit + CREDIT_OF_RETURN, CREDIT_MOST);
+}
+
+/* ---- Looks. */
+
+/* Returns the run's resident pages if it is sparse; 0 if it is not, and where the system does not tell. */
+static uint16_t sparse_pages(const hk_slab_t *head) {
+  size_t bytes = head->slab_count * HK_SLAB_BYTES;
+  size_t resident_bytes = hk_os_resident_bytes((void *)hk_slab_start(head), bytes);
+  return resident_bytes * PAGES_OF_ONE <= bytes ? (uint16_t)(resident_bytes / hk_os_page_size()) : 0;
+}
+
+/* Looks at one of the run's slabs: four times as fast. */
+static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
+  const hk_slab_t *slab = head + hk_sampling_random(&sparse->random) % head->slab_count;
+  unsigned char is_resident[HK_SLAB_BYTES / 4096];
+  if (!hk_os_resident_pages((void *)hk_slab_start(slab), HK_SLAB_BYTES, is_resident)) return false;
+  size_t pages = HK_SLAB_BYTES / hk_os_page_size(), resident_pages = 0;
+  for (size_t i = 0; i < pages; i++) resident_pages += is_resident[i];
+  return resident_pages * PAGES_OF_ONE <= pages;
+}
+
+/* The distance is random, so that no pattern of the program's hides its filled runs. */
+static void draw_distance(hk_sparse_t *sparse) {
+  unsigned step = (unsigned)hk_smaller(sparse->known_looks / LOOKS_OF_STEP, STEP_MOST);
+  sparse->until_look = (unsigned)(hk_sampling_random(&sparse->random) % (2 * step + 1));
+}
+
+static void look_at_known(hk_sparse_t *sparse, hk_slab_t *head) {
+  if (!seems_sparse(sparse, head)) head->resident_pages = sparse_pages(head);
+  if (hk_sparse_is_known(head)) {
+    sparse->known_looks++;
+    if (sparse->after_filled > 0) sparse->after_filled--;
+  } else {
+    sparse->is_ending = sparse->after_filled > 0;
+    sparse->known_looks = 0;
+    sparse->after_filled = LOOKS_OF_FILLED;
+  }
+  draw_distance(sparse);
+}
+
+/* Kept runs are addresses that others lack where the process has a limit on them. */
+static void look_at_new(hk_slab_t *head) {
+  if (!hk_os_limits_addresses()) head->resident_pages = sparse_pages(head);
+}
+
+static void consider_look(hk_sparse_t *sparse, hk_slab_t *head) {
+  if (hk_sparse_is_known(head)) {
+    if (sparse->until_look-- == 0) look_at_known(sparse, head);
+  } else if (sparse->credit < CREDIT_OF_LOOK) {
+    sparse->credit++;
+  } else {
+    sparse->credit -= CREDIT_OF_LOOK;
+    look_at_new(head);
+  }
+}
+
+/* ---- The bound. */
+
+static bool has_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t room_slabs) {
+  size_t slabs_in_use = sparse->taken.slabs - hk_load_relaxed(&sparse->gone.gone_slabs);
+  size_t pages_in_use = sparse->taken.pages - hk_load_relaxed(&sparse->gone.gone_pages);
+  size_t room_pages = room_slabs * (HK_SLAB_BYTES / hk_os_page_size());
+  return sparse->kept.slabs + slabs <= room_slabs + TIMES_IN_USE * slabs_in_use &&
+         sparse->kept.pages + pages <= room_pages + TIMES_IN_USE * pages_in_use;
+}
+
+static bool make_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t room_slabs, hk_list_t *rows) {
+  for (unsigned i = 0; i < LISTED_MOST && !has_room(sparse, slabs, pages, room_slabs); i++) {
+    if (hk_list_is_empty(&sparse->by_age)) return false;
+    list_oldest(sparse, rows);
+  }
+  return has_room(sparse, slabs, pages, room_slabs);
+}
+
+bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows) {
+  if (hk_sparse_is_known(head)) take_back(sparse, head);
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_is_near_limit))) sparse->is_ending = true;
+  bool is_kept = false;
+  if (HK_LIKELY(!sparse->is_ending)) {
+    consider_look(sparse, head);
+    is_kept = hk_sparse_is_known(head) && make_room(sparse, head->slab_count, head->resident_pages, room_slabs, rows);
+  }
+  if (HK_UNLIKELY(sparse->is_ending)) list_some(sparse, rows);
+  if (is_kept) {
+    put(sparse, head);
+  } else {
+    head->resident_pages = 0;
+  }
+  return is_kept;
+}
+
+/* ---- Time. */
+
+void hk_sparse_pass_time(hk_sparse_t *sparse, uint64_t now_ms, size_t room_slabs, hk_list_t *rows) {
+  if (now_ms - sparse->tick_ms >= UNUSED_MS) {
+    if (sparse->uses == sparse->uses_before) sparse->is_ending = true;
+    sparse->uses_before = sparse->uses;
+    sparse->tick_ms = now_ms;
+  }
+  if (sparse->is_ending) {
+    list_some(sparse, rows);
+  } else {
+    (void)make_room(sparse, 0, 0, room_slabs, rows);
+  }
+}

@@ -16,13 +16,14 @@
 #define TIMES_IN_USE 4
 
 /* Chosen: a look at a run that is not known takes one to four microseconds. A new heap looks at the first 128. Then it
- * looks at one for each four known runs that come back, and at one in 64 where none does. */
+ * looks at one for each 16 known runs that come back, and at one in 64 where none does. More looks make a percentile of
+ * calls slow: docs/experiments/2026-11-28-sparse-runs.md. */
 #define CREDIT_OF_LOOK 64
-#define CREDIT_OF_RETURN 16
+#define CREDIT_OF_RETURN 4
 #define CREDIT_MOST (128 * CREDIT_OF_LOOK)
 
-/* Chosen: a look at a known run takes a microsecond. After each 16 the mean distance of looks grows by a free. */
-#define LOOKS_OF_STEP 16
+/* Chosen: a look at a known run takes a microsecond. After each four the mean distance of looks grows by a free. */
+#define LOOKS_OF_STEP 4
 #define STEP_MOST 32
 
 /* Chosen: one filled run says nothing of the others. A second one within as many looks does: their pages are no longer

@@ -80,6 +80,12 @@ static void release_all(hk_list_t *rows) {
   if (!hk_list_is_empty(rows)) hk_superslab_release_all(rows);
 }
 
+/* Counts what has become of the sparse runs, which were `old_slabs`, and gives `rows` to the superslabs. */
+static void settle_sparse(hk_heap_t *heap, size_t old_slabs, hk_list_t *rows) {
+  hk_bump_relaxed(&heap->spare_slabs, (uint32_t)(heap->sparse.kept.slabs - old_slabs));
+  release_all(rows);
+}
+
 /* Gives the rows of the lists and the reserve to the superslabs. */
 static void flush(hk_heap_t *heap, hk_slab_t *reserve) {
   hk_list_t rows;
@@ -100,9 +106,9 @@ static void flush_with_reserve(hk_heap_t *heap) {
 static void flush_sparse(hk_heap_t *heap) {
   hk_list_t rows;
   hk_list_init(&rows);
-  hk_bump_relaxed(&heap->spare_slabs, -(uint32_t)heap->sparse.kept.slabs);
+  size_t old_slabs = heap->sparse.kept.slabs;
   hk_sparse_list_all(&heap->sparse, &rows);
-  release_all(&rows);
+  settle_sparse(heap, old_slabs, &rows);
 }
 
 void hk_spare_flush(hk_heap_t *heap) {
@@ -143,8 +149,7 @@ static bool keep_sparse(hk_heap_t *heap, hk_slab_t *head) {
   hk_list_init(&rows);
   size_t old_slabs = heap->sparse.kept.slabs;
   bool is_kept = hk_sparse_keep(&heap->sparse, head, room(heap), &rows);
-  hk_bump_relaxed(&heap->spare_slabs, (uint32_t)(heap->sparse.kept.slabs - old_slabs));
-  release_all(&rows);
+  settle_sparse(heap, old_slabs, &rows);
   return is_kept;
 }
 
@@ -164,8 +169,7 @@ void hk_spare_pass_time_slow(hk_heap_t *heap) {
   hk_list_init(&rows);
   size_t old_slabs = heap->sparse.kept.slabs;
   hk_sparse_pass_time(&heap->sparse, hk_os_coarse_ms(), room(heap), &rows);
-  hk_bump_relaxed(&heap->spare_slabs, (uint32_t)(heap->sparse.kept.slabs - old_slabs));
-  release_all(&rows);
+  settle_sparse(heap, old_slabs, &rows);
 }
 
 /* ---- For spans. */

@@ -48,6 +48,13 @@ inline size_t KeptSlabs(hk_heap_t *heap) {
   return slabs + of_sparse_runs;
 }
 
+// The known sparse runs in use that the heap had kept.
+inline hk_run_sum_t InUse(hk_heap_t *heap) {
+  hk_sparse_t &sparse = heap->sparse;
+  return {sparse.taken.slabs - hk_load_relaxed(&sparse.gone.gone_slabs),
+          sparse.taken.pages - hk_load_relaxed(&sparse.gone.gone_pages)};
+}
+
 // A heap whose room was so often too short that it has all of it.
 inline hk_heap_t *HeapWithAllRoom() {
   hk_heap_t *heap = hk_heap_take();

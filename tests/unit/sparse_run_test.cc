@@ -1,8 +1,6 @@
 // heap/sparse_run: which free runs a heap keeps because few of their pages are resident.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "fake_os.h"
@@ -30,12 +28,6 @@ void *FilledRun(size_t slabs, double part) {
 }
 
 size_t KnownSlabs(const hk_heap_t *heap) { return heap->sparse.kept.slabs; }
-
-hk_run_sum_t InUse(hk_heap_t *heap) {
-  const hk_sparse_t &sparse = heap->sparse;
-  return {sparse.taken.slabs - hk_load_relaxed(&heap->sparse.gone.gone_slabs),
-          sparse.taken.pages - hk_load_relaxed(&heap->sparse.gone.gone_pages)};
-}
 
 // A heap whose lists of spare slabs are full: of runs with one slab each.
 hk_heap_t *HeapWithFullLists() {
@@ -203,26 +195,27 @@ HK_FRESH_TEST(SparseRun, WithoutRunsInUseTheRoomIsTheBound) {
   }
 }
 
+// Frees 40 runs that are filled to `part`, while `in_use` known runs of one page each are in use; all are of `slabs`.
+// Returns the resident pages of one of the 40.
+size_t FreeBesideRunsInUse(hk_heap_t *heap, size_t slabs, size_t in_use, double part) {
+  std::vector<void *> known, others;
+  for (size_t i = 0; i < in_use; i++) known.push_back(FilledRun(slabs, 0));
+  for (size_t i = 0; i < 40; i++) others.push_back(FilledRun(slabs, part));
+  for (void *run : known) EXPECT_TRUE(Put(heap, run));
+  for (size_t i = 0; i < in_use; i++) EXPECT_NE(Take(heap, slabs), nullptr);
+  for (void *run : others) EXPECT_TRUE(Put(heap, run));
+  return hk_os_resident_bytes(others.back(), slabs * HK_SLAB_BYTES) / 4096;
+}
+
 HK_FRESH_TEST(SparseRun, FourTimesWhatIsInUseIsKept) {
   hk_heap_t *heap = HeapWithFullLists();
-  std::vector<void *> runs, others;
-  for (size_t i = 0; i < 4; i++) runs.push_back(FilledRun(8, 0));
-  for (size_t i = 0; i < 40; i++) others.push_back(FilledRun(8, 0));
-  for (void *run : runs) EXPECT_TRUE(Put(heap, run));
-  for (size_t i = 0; i < runs.size(); i++) ASSERT_NE(Take(heap, 8), nullptr);
-  for (void *run : others) EXPECT_TRUE(Put(heap, run));
+  (void)FreeBesideRunsInUse(heap, 8, 4, 0);
   EXPECT_EQ(KnownSlabs(heap), SpareRoom() + 4 * (4 * 8));
 }
 
 HK_FRESH_TEST(SparseRun, ResidentPagesCountToo) {
   hk_heap_t *heap = HeapWithFullLists();
-  std::vector<void *> runs, others;
-  for (size_t i = 0; i < 2; i++) runs.push_back(FilledRun(16, 0));
-  for (size_t i = 0; i < 40; i++) others.push_back(FilledRun(16, 0.25));
-  for (void *run : runs) EXPECT_TRUE(Put(heap, run));
-  for (size_t i = 0; i < runs.size(); i++) ASSERT_NE(Take(heap, 16), nullptr);
-  for (void *run : others) EXPECT_TRUE(Put(heap, run));
-  size_t pages = hk_os_resident_bytes(others.back(), 16 * HK_SLAB_BYTES) / 4096;
+  size_t pages = FreeBesideRunsInUse(heap, 16, 2, 0.25);
   EXPECT_EQ(KnownSlabs(heap), (SpareRoom() * kSlabPages + 4 * 2) / pages * 16) << "not 32 + 4 * 32 slabs";
 }
 
@@ -399,45 +392,6 @@ HK_FRESH_TEST(SparseRun, NotWhereNoneMayBeKept) {
   Program program(0);
   program.Replace(1000);
   EXPECT_EQ(KeptSlabs(program.heap()), 0u);
-}
-
-// ---- Threads.
-
-// Each thread frees what the others request.
-HK_FRESH_TEST(SparseRunThreads, WhatOthersFreeIsNotInUse) {
-  constexpr int kThreads = 3, kSteps = 6000;
-  std::atomic<void *> slots[40] = {};
-  std::vector<hk_heap_t *> heaps;
-  for (int t = 0; t < kThreads; t++) heaps.push_back(HeapWithFullLists());
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; t++) {
-    threads.emplace_back([&heaps, &slots, t] {
-      TestRandom random(300 + t);
-      for (int i = 0; i < kSteps; i++) {
-        size_t slabs = 1 + random.Below(4);
-        bool is_zero;
-        void *run = Take(heaps[t], slabs);
-        if (run == nullptr) run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &is_zero);
-        if (run == nullptr) return;
-        *static_cast<size_t *>(run) = slabs;
-        void *old = slots[random.Below(40)].exchange(run);
-        if (old != nullptr) EXPECT_TRUE(Put(heaps[t], old));
-      }
-    });
-  }
-  for (std::thread &thread : threads) thread.join();
-  for (auto &slot : slots) {
-    if (void *run = slot) EXPECT_TRUE(Put(heaps[0], run));
-  }
-  size_t kept = 0;
-  for (hk_heap_t *heap : heaps) {
-    EXPECT_EQ(InUse(heap).slabs, 0u);
-    EXPECT_EQ(InUse(heap).pages, 0u);
-    kept += KeptSlabs(heap);
-  }
-  EXPECT_EQ(InUseSlabs(), kept);
-  for (hk_heap_t *heap : heaps) hk_spare_flush(heap);
-  EXPECT_EQ(InUseSlabs(), 0u);
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ static hk_address_class_t class_in_nothing(uintptr_t address) {
 
 static hk_address_class_t class_of_whole(uintptr_t address) {
   if (address >> HK_ADDRESS_BITS != 0) return (hk_address_class_t){.kind = hk_address_foreign, .start = address};
-  hk_slab_t *slab = hk_slab_of((const void *)address);
+  hk_slab_t *slab = hk_slab_of_any(address);
   switch (hk_slab_state(slab)) {
     case hk_slab_small:
       return class_in_span(slab, address);

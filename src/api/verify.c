@@ -48,7 +48,7 @@ static hk_finding_t verify_unsampled(const void *address) {
   uintptr_t value = (uintptr_t)address;
   hk_finding_t foreign = {.verdict = hk_verdict_foreign, .start = value};
   if (value >> HK_ADDRESS_BITS != 0) return foreign;
-  hk_slab_t *slab = hk_slab_of(address);
+  hk_slab_t *slab = hk_slab_of_any(value);
   switch (hk_slab_state(slab)) {
     case hk_slab_small:
       return verify_small(slab, value);

@@ -137,7 +137,7 @@ static void sum_up_locked(size_t count, hk_extent_t extent, bool is_in) {
 
 #if HK_DEBUG
 
-static bool is_tagged_at(uintptr_t address) { return is_tag_locked(hk_slab_of((void *)address)); }
+static bool is_tagged_at(uintptr_t address) { return is_tag_locked(hk_slab_of_any(address)); }
 
 /* Checks one extent that is linked. */
 static void check_extent_locked(const hk_slab_t *first) {
@@ -242,8 +242,8 @@ static hk_list_t *youngest_locked(bool zero) { return zero ? extents.zero.previo
 
 void hk_extent_put_locked(hk_extent_t extent) {
   hk_extent_mark_changing_locked();
-  hk_slab_t *before = hk_slab_of((void *)(extent.start - 1));
-  hk_slab_t *behind = hk_slab_of((void *)(extent.start + extent.bytes));
+  hk_slab_t *before = hk_slab_of_any(extent.start - 1);
+  hk_slab_t *behind = hk_slab_of_any(extent.start + extent.bytes);
   if (is_tag_locked(before)) {
     hk_extent_t other = unlink_locked(before->head);
     HK_ASSERT(other.start + other.bytes == extent.start, "an extent before a range ends where the range begins");

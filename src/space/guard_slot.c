@@ -301,7 +301,7 @@ static bool is_in_large_block(uintptr_t address) {
 static bool are_free_addresses(uintptr_t start, size_t bytes) {
   if (HK_LIKELY(hk_lock_generation() == 1)) return true;
   for (uintptr_t at = start; at - start < bytes; at += HK_SLAB_BYTES) {
-    if (hk_slab_state(hk_slab_of((void *)at)) != hk_slab_none || large_at(at) != NULL) return false;
+    if (hk_slab_state(hk_slab_of_any(at)) != hk_slab_none || large_at(at) != NULL) return false;
   }
   return !is_in_large_block(start);
 }

@@ -135,7 +135,7 @@ hk_slab_t *hk_region_map_find(size_t *region) {
 hk_slab_t *hk_region_map_find_below(uintptr_t address, uintptr_t *start) {
   uintptr_t unit = hk_align_down(address, HK_SLAB_BYTES);
   for (unsigned steps = 0; steps < LOOK_BACK_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
-    hk_slab_t *slab = hk_slab_of((void *)unit);
+    hk_slab_t *slab = hk_slab_of_any(unit);
     if (hk_slab_state(slab) == hk_slab_none) continue;
     *start = unit;
     return address - unit < hk_load_relaxed(&slab->bytes) ? slab : NULL;

@@ -8,7 +8,7 @@
 #include "space/dirty.h"
 #include "space/superslab.h"
 
-/* Chosen: a run is sparse where at most one in this many of its pages is resident. */
+/* Chosen: a run is sparse where at most one in this many of its pages is resident, without those of its end. */
 #define PAGES_OF_ONE 3
 
 /* Chosen: a heap keeps at most four times what its known runs in use have, in slabs and in resident pages. With three
@@ -24,7 +24,7 @@
 
 /* Chosen: a look at a known run takes a microsecond. After each four the mean distance of looks grows by a free. */
 #define LOOKS_OF_STEP 4
-#define STEP_MOST 32
+#define STEP_MOST 128
 
 /* Chosen: one filled run says nothing of the others. A second one within as many looks does: their pages are no longer
  * known. */
@@ -109,21 +109,40 @@ static void take_back(hk_sparse_t *sparse, hk_slab_t *head) {
 
 /* ---- Looks. */
 
+/* Returns the bytes of a run of `slabs` that all its blocks have: a shorter block gets a shorter run. Blocks end
+ * anywhere behind them. So pages of the end become resident one by one where a program writes the last byte of each
+ * block, and say nothing of how far it fills them. */
+static size_t common_bytes(unsigned slabs) {
+  return slabs == 1 ? hk_larger(HK_SLAB_BYTES / 2, hk_os_page_size()) : (slabs - 1) * HK_SLAB_BYTES;
+}
+
+static bool is_sparse(size_t resident_pages, size_t bytes) {
+  return resident_pages * PAGES_OF_ONE <= bytes / hk_os_page_size();
+}
+
+static size_t count(const unsigned char *is_resident, size_t from_byte, size_t end_byte) {
+  size_t count = 0, page = hk_os_page_size();
+  for (size_t i = from_byte / page; i < end_byte / page; i++) count += is_resident[i];
+  return count;
+}
+
 /* Returns the run's resident pages if it is sparse; 0 if it is not, and where the system does not tell. */
 static uint16_t sparse_pages(const hk_slab_t *head) {
-  size_t bytes = head->slab_count * HK_SLAB_BYTES;
-  size_t resident_bytes = hk_os_resident_bytes((void *)hk_slab_start(head), bytes);
-  return resident_bytes * PAGES_OF_ONE <= bytes ? (uint16_t)(resident_bytes / hk_os_page_size()) : 0;
+  unsigned char is_resident[HK_RUN_MAX_BYTES / 4096];
+  size_t bytes = head->slab_count * HK_SLAB_BYTES, common = common_bytes(head->slab_count);
+  HK_ASSERT(bytes <= HK_RUN_MAX_BYTES, "a heap keeps runs that requests ask for");
+  if (!hk_os_resident_pages((void *)hk_slab_start(head), bytes, is_resident)) return 0;
+  size_t pages = count(is_resident, 0, common);
+  return is_sparse(pages, bytes) ? (uint16_t)(pages + count(is_resident, common, bytes)) : 0;
 }
 
 /* Looks at one of the run's slabs: four times as fast. */
 static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
-  const hk_slab_t *slab = head + hk_sampling_random(&sparse->random) % head->slab_count;
   unsigned char is_resident[HK_SLAB_BYTES / 4096];
-  if (!hk_os_resident_pages((void *)hk_slab_start(slab), HK_SLAB_BYTES, is_resident)) return false;
-  size_t pages = HK_SLAB_BYTES / hk_os_page_size(), resident_pages = 0;
-  for (size_t i = 0; i < pages; i++) resident_pages += is_resident[i];
-  return resident_pages * PAGES_OF_ONE <= pages;
+  size_t common = common_bytes(head->slab_count), bytes = hk_smaller(common, HK_SLAB_BYTES);
+  const hk_slab_t *slab = head + hk_sampling_random(&sparse->random) % (common / bytes);
+  if (!hk_os_resident_pages((void *)hk_slab_start(slab), bytes, is_resident)) return false;
+  return is_sparse(count(is_resident, 0, bytes), HK_SLAB_BYTES);
 }
 
 /* The distance is random, so that no pattern of the program's hides its filled runs. */

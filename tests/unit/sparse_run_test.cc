@@ -76,6 +76,26 @@ HK_FRESH_TEST(SparseRun, UpToAThirdOfThePages) {
   }
 }
 
+HK_FRESH_TEST(SparseRun, ThePagesWhereBlocksEndDoNotCount) {
+  for (size_t slabs : {1, 2, 3, 16}) {
+    SCOPED_TRACE(slabs);
+    size_t end_pages = slabs == 1 ? kSlabPages / 2 : kSlabPages, begin_pages = slabs * kSlabPages - end_pages;
+    for (size_t pages : {slabs * kSlabPages / 3, slabs * kSlabPages / 3 + 1}) {
+      hk_heap_t *heap = HeapWithFullLists();
+      char *run = static_cast<char *>(NewRun(slabs));
+      ASSERT_TRUE(hk_os_purge(run, slabs * HK_SLAB_BYTES)); /* one slab may have been a run before */
+      memset(run, 1, pages * 4096);
+      memset(run + begin_pages * 4096, 1, end_pages * 4096);
+      EXPECT_TRUE(Put(heap, run));
+      bool is_sparse = pages == slabs * kSlabPages / 3;
+      EXPECT_EQ(KnownSlabs(heap), is_sparse ? slabs : 0u);
+      EXPECT_EQ(heap->sparse.kept.pages, is_sparse ? pages + end_pages : 0u) << "but they are kept, and counted";
+      hk_spare_flush(heap);
+      (void)hk_purge_down_to(0);
+    }
+  }
+}
+
 HK_FRESH_TEST(SparseRun, TheListsComeFirst) {
   hk_heap_t *heap = WithAllRoom(hk_heap_take());
   void *run = FilledRun(6, 0.1);

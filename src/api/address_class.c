@@ -71,8 +71,8 @@ static hk_address_class_t class_in_run(hk_slab_t *slab, uintptr_t address) {
   if (hk_slab_state(slab) == hk_slab_run) {
     where.head = slab;
     where.head_start = where.start;
-  } else if (!find_head(slab, where.start, &where)) {
-    return where;
+  } else if (!find_head(slab, where.start, &where) || hk_slab_state(where.head) != hk_slab_run) {
+    return nowhere(hk_address_free, address);
   }
   where.kind = hk_address_live_block;
   where.start = where.head_start;

@@ -49,19 +49,21 @@ static hk_finding_t verify_unsampled(const void *address) {
   hk_finding_t foreign = {.verdict = hk_verdict_foreign, .start = value};
   if (value >> HK_ADDRESS_BITS != 0) return foreign;
   hk_slab_t *slab = hk_slab_of_any(value);
+  hk_finding_t free_extent = {.verdict = hk_verdict_free_extent, .slab = slab, .start = value};
   switch (hk_slab_state(slab)) {
     case hk_slab_small:
       return verify_small(slab, value);
     case hk_slab_run:
       return verify_whole(slab, hk_slab_start(slab), value);
     case hk_slab_run_tail:
+      if (hk_slab_state(slab->head) != hk_slab_run) return free_extent;
       return verify_whole(slab->head, hk_slab_start(slab->head), value);
     case hk_slab_large:
       return verify_whole(slab, value & ~(HK_SLAB_BYTES - 1), value);
     case hk_slab_nothing:
       return verify_nothing(slab, value);
     case hk_slab_free:
-      return (hk_finding_t){.verdict = hk_verdict_free_extent, .slab = slab, .start = value};
+      return free_extent;
     default:
       return foreign;
   }

@@ -212,10 +212,15 @@ void hk_heap_check_span(hk_heap_t *heap, const hk_slab_t *slab) {
 
 /* ---- Spare slabs and outboxes. */
 
-static void check_free_extent(const hk_slab_t *head) {
+static void check_spare_row(const hk_slab_t *head) {
+  hk_slab_state_t of_others = head->slab_count > 1 ? hk_slab_state(&head[1]) : hk_slab_free;
+  HK_REQUIRE(hk_slab_state(head) == hk_slab_free, "the first slab of a spare row is in the state free");
+  HK_REQUIRE(of_others == hk_slab_free || of_others == hk_slab_run_tail, "the others are free, or tails");
   for (unsigned i = 0; i < head->slab_count; i++) {
-    HK_REQUIRE(hk_slab_state(&head[i]) == hk_slab_free, "a spare slab is in the state free");
     HK_REQUIRE(owner_of(&head[i]) == NULL, "a spare slab has no owner");
+    if (i == 0) continue;
+    HK_REQUIRE(hk_slab_state(&head[i]) == of_others, "all slabs of a row behind the first one are in one state");
+    HK_REQUIRE(of_others == hk_slab_free || head[i].head == head, "a tail of a spare row knows its head");
   }
 }
 
@@ -225,7 +230,7 @@ static uint32_t check_spare_list(const hk_list_t *list, unsigned slab_count) {
     const hk_slab_t *head = HK_CONTAINER_OF(node, hk_slab_t, link);
     HK_REQUIRE(node->next->previous == node, "a list of spare slabs is whole");
     HK_REQUIRE(head->slab_count == slab_count, "a spare row is in the list of its length");
-    check_free_extent(head);
+    check_spare_row(head);
     slabs += slab_count;
   }
   return slabs;
@@ -256,7 +261,7 @@ void hk_heap_check_spare(const hk_heap_t *heap) {
              "the count of spare slabs is how many there are");
   if (heap->reserve == NULL) return;
   HK_REQUIRE(heap->reserve->slab_count > 0, "a reserve has slabs");
-  check_free_extent(heap->reserve);
+  check_spare_row(heap->reserve);
 }
 
 static void check_outbox(const hk_outgoing_t *batch) {

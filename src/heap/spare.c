@@ -77,7 +77,11 @@ static hk_slab_t *carve_reserve(hk_heap_t *heap, unsigned slab_count) {
 /* ---- Giving back. */
 
 static void release_all(hk_list_t *rows) {
-  if (!hk_list_is_empty(rows)) hk_superslab_release_all(rows);
+  if (hk_list_is_empty(rows)) return;
+  for (hk_list_t *node = rows->next; node != rows; node = node->next) {
+    hk_run_retire_tails(HK_CONTAINER_OF(node, hk_slab_t, link));
+  }
+  hk_superslab_release_all(rows);
 }
 
 /* Counts what has become of the sparse runs, which were `old_slabs`, and gives `rows` to the superslabs. */
@@ -139,7 +143,7 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   if (has_list && slab_count <= room(heap)) {
     keep(heap, head);
   } else {
-    hk_superslab_release(head, slab_count);
+    hk_run_release(head);
   }
   hk_heap_check_spare(heap);
 }

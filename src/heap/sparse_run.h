@@ -44,10 +44,10 @@ hk_slab_t *hk_sparse_take(hk_sparse_t *sparse, unsigned slab_count);
 /* Returns whether a heap has kept the closed run since it last began at these slabs. */
 HK_INLINE bool hk_sparse_is_known(const hk_slab_t *head) { return head->resident_pages != 0; }
 
-/* Keeps a closed run if it is sparse and the bound is not exceeded: `room_slabs`, of which all pages may be resident,
- * and a multiple of what the known runs in use have. Moves other free runs to `rows`: the oldest to make room, or in
- * several calls all where the program begins to fill its runs, or near a limit on memory. Returns whether the run is
- * kept. */
+/* Keeps a closed run if it is sparse and the bound is not exceeded: `room_slabs`, of which all pages may be
+ * resident, and a multiple of what the known runs in use have. Moves other free runs to `rows`, with their tails: the
+ * oldest to make room, or in several calls all where the program begins to fill its runs, or near a limit on memory.
+ * Returns whether the run is kept. */
 bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows);
 
 /* Moves some free runs to `rows` where none came or was taken for a second, or the bound is exceeded because runs in

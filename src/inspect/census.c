@@ -187,6 +187,11 @@ static void count_free_slab(hk_census_t *census, const hk_survey_superslab_t *su
   }
 }
 
+static bool is_of_closed_run(const hk_survey_superslab_t *superslab, unsigned tail) {
+  unsigned head = hk_survey_head_of(superslab, tail);
+  return head != HK_SUPERSLAB_SLABS && hk_slab_state(&superslab->slab[head]) == hk_slab_free;
+}
+
 static void count_superslab(void *context, const hk_survey_superslab_t *superslab) {
   walk_t *walk = context;
   hk_census_t *census = walk->census;
@@ -199,10 +204,13 @@ static void count_superslab(void *context, const hk_survey_superslab_t *supersla
       case hk_slab_run:
         count_run(census, superslab, i);
         break;
+      case hk_slab_run_tail:
+        if (is_of_closed_run(superslab, i)) count_free_slab(census, superslab, i);
+        break;
       case hk_slab_free:
         if ((superslab->record.slab_mask >> i & 1) != 0) count_free_slab(census, superslab, i);
         break;
-      default: /* a run's other slabs, and slabs outside the superslab */
+      default: /* slabs outside the superslab */
         break;
     }
   }

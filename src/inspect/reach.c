@@ -65,13 +65,6 @@ typedef struct {
 
 /* ---- The notes. */
 
-static unsigned head_of(const hk_survey_superslab_t *superslab, unsigned i) {
-  uintptr_t distance = (uintptr_t)superslab->slab[i].head - (uintptr_t)superslab->first;
-  return distance % sizeof(hk_slab_t) == 0 && distance / sizeof(hk_slab_t) <= i
-             ? (unsigned)(distance / sizeof(hk_slab_t))
-             : HK_SUPERSLAB_SLABS;
-}
-
 static note_t note_of_span(const hk_survey_superslab_t *superslab, unsigned i, unsigned head) {
   if (!hk_census_is_span(superslab, head)) return (note_t){.kind = note_nothing};
   const hk_slab_t *span = &superslab->slab[head];
@@ -95,7 +88,7 @@ static note_t note_of(const hk_survey_superslab_t *superslab, unsigned i) {
   hk_slab_state_t state = hk_slab_state(&superslab->slab[i]);
   if (state == hk_slab_run) return note_of_run(superslab, i, i);
   if (state != hk_slab_small && state != hk_slab_run_tail) return (note_t){.kind = note_nothing};
-  unsigned head = head_of(superslab, i);
+  unsigned head = hk_survey_head_of(superslab, i);
   if (head == HK_SUPERSLAB_SLABS) return (note_t){.kind = note_nothing};
   return state == hk_slab_small ? note_of_span(superslab, i, head) : note_of_run(superslab, i, head);
 }

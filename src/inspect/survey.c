@@ -32,6 +32,12 @@ size_t hk_survey_resident(const hk_survey_superslab_t *superslab, size_t offset,
   return count * page_bytes;
 }
 
+unsigned hk_survey_head_of(const hk_survey_superslab_t *superslab, unsigned i) {
+  uintptr_t distance = (uintptr_t)superslab->slab[i].head - (uintptr_t)superslab->first;
+  bool is_there = distance % sizeof(hk_slab_t) == 0 && distance / sizeof(hk_slab_t) <= i;
+  return is_there ? (unsigned)(distance / sizeof(hk_slab_t)) : HK_SUPERSLAB_SLABS;
+}
+
 typedef struct {
   const hk_survey_visitor_t *visitor;
   bool is_thorough;

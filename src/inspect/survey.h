@@ -52,6 +52,9 @@ bool hk_survey(const hk_survey_visitor_t *visitor, bool is_thorough);
 /* Returns the resident bytes of `bytes` from `offset` on. Counts whole pages only. */
 size_t hk_survey_resident(const hk_survey_superslab_t *superslab, size_t offset, size_t bytes);
 
+/* Returns the number of the slab that the head of slab `i` is; HK_SUPERSLAB_SLABS where the copy has no such one. */
+unsigned hk_survey_head_of(const hk_survey_superslab_t *superslab, unsigned i);
+
 /* Copies a record of the allocator, which is never unmapped. `bytes` is a multiple of a word. */
 void hk_survey_copy_record(void *to, const void *from, size_t bytes);
 

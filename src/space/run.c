@@ -14,6 +14,11 @@ static void set_tail(hk_slab_t *head, unsigned from, unsigned to) {
   }
 }
 
+/* Returns whether the row of free slabs is a closed run. Rows stay together, so the second slab tells of all. */
+static bool has_tails(const hk_slab_t *head) {
+  return head->slab_count > 1 && hk_slab_state(&head[1]) == hk_slab_run_tail;
+}
+
 /* Clears the words of a free block at the start of the run: api/alloc.c says what would follow. The descriptor says
  * whether small blocks were there since a run last began here, without a look at the memory, which is cold. A copy that
  * realloc made can still bring such words. */
@@ -45,7 +50,7 @@ void *hk_run_reopen(hk_slab_t *head) {
   head->head = head;
   head->named = NULL;
   hk_store_relaxed(&head->bytes, count * HK_SLAB_BYTES);
-  set_tail(head, 1, count);
+  if (!has_tails(head)) set_tail(head, 1, count);
   hk_slab_set_state(head, hk_slab_run);
   return (void *)hk_slab_start(head);
 }
@@ -54,8 +59,11 @@ bool hk_run_close(hk_slab_t *head) {
   uint8_t expected = hk_slab_run;
   if (!hk_compare_exchange_acquire(&head->state, &expected, (uint8_t)hk_slab_free)) return false;
   hk_large_prefault_note_end(hk_slab_start(head));
-  hk_slab_retire(head, head->slab_count);
   return true;
+}
+
+void hk_run_retire_tails(hk_slab_t *head) {
+  if (has_tails(head)) hk_slab_retire(head + 1, head->slab_count - 1u);
 }
 
 void hk_run_forget_pages(hk_slab_t *head) {
@@ -65,7 +73,10 @@ void hk_run_forget_pages(hk_slab_t *head) {
   head->resident_pages = 0;
 }
 
-void hk_run_release(hk_slab_t *head) { hk_superslab_release(head, head->slab_count); }
+void hk_run_release(hk_slab_t *head) {
+  hk_run_retire_tails(head);
+  hk_superslab_release(head, head->slab_count);
+}
 
 bool hk_run_free(hk_slab_t *head) {
   if (!hk_run_close(head)) return false;

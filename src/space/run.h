@@ -16,14 +16,18 @@ void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero);
  * grows: it will likely grow again. Requires at most HK_RUN_MAX_BYTES. */
 void *hk_run_alloc_roomy(size_t bytes);
 
-/* Ends the run as a block and keeps its slabs for the caller. False when the run is free already: another thread was
- * first. */
+/* Ends the run as a block and keeps its slabs for the caller. The first one is free; the others stay its tails, so that
+ * a run that is soon a block again writes to one descriptor alone. False when the run is free already: another thread
+ * was first. */
 bool hk_run_close(hk_slab_t *head);
+
+/* Retires the tails of a closed run. It may be any row of free slabs: others have none. */
+void hk_run_retire_tails(hk_slab_t *head);
 
 /* Returns the slabs of a closed run to the superslab. */
 void hk_run_release(hk_slab_t *head);
 
-/* Makes a closed run a block again, of the same size. Returns the block. */
+/* Makes a closed run, or another row of head->slab_count free slabs, a block of that many. Returns the block. */
 void *hk_run_reopen(hk_slab_t *head);
 
 /* Ends that a heap knows the run's resident pages (heap/sparse_run.h), and tells the heap, where one does. */

@@ -68,10 +68,10 @@ typedef enum {
   hk_slab_free, /* without an owner: free in a superslab, spare in a heap, or part of a free extent */
   /* in a span of blocks up to 32 KiB; each slab of the span has owner, free_list, inverse, head and class_index */
   hk_slab_small,
-  hk_slab_run, /* first slab of a run */
-  hk_slab_run_tail,
-  hk_slab_large,  /* first 64 KiB of a large block */
-  hk_slab_nothing /* blocks of no bytes, in a hardened build */
+  hk_slab_run,      /* first slab of a run */
+  hk_slab_run_tail, /* another one; of a closed run (space/run.h) too, whose first slab is free */
+  hk_slab_large,    /* first 64 KiB of a large block */
+  hk_slab_nothing   /* blocks of no bytes, in a hardened build */
 } hk_slab_state_t;
 
 typedef struct hk_slab {

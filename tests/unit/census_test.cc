@@ -57,6 +57,21 @@ HK_FRESH_TEST(Census, FreeMemoryIsCached) {
   EXPECT_EQ(Dirty(Census()), 0u);
 }
 
+HK_FRESH_TEST(Census, ARunThatAHeapKeepsIsCached) {
+  hk_heap_t *heap = hk_heap_take();
+  (void)Alloc(heap, kClass);
+  uint64_t kept_before = Census().kept_bytes;
+  bool zero;
+  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
+  memset(run, 1, 2 * HK_SLAB_BYTES);
+  ASSERT_TRUE(hk_run_close(hk_slab_of(run)));
+  hk_spare_put_run(heap, hk_slab_of(run));
+  hk_census_t census = Census();
+  EXPECT_EQ(census.cached_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES) << "its other slabs too";
+  EXPECT_EQ(census.kept_bytes, kept_before + 2 * HK_SLAB_BYTES) << "as much as was written";
+  EXPECT_EQ(census.run.live_blocks, 0u);
+}
+
 // The fake system has taken every other page of it by then.
 HK_FRESH_TEST(Census, WhatWentLazilyIsCachedAndNotDirty) {
   hk_option.purge = hk_purge_free;

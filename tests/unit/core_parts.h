@@ -17,6 +17,7 @@
 #include "policy/thp_policy.h"
 
 extern "C" {
+#include "api/address_class.h"
 #include "api/process_purge.h"
 #include "api/share_heaps.h"
 #include "api/verify.h"

@@ -273,13 +273,18 @@ HK_FRESH_TEST(HeapInvariantDeathTest, SpareSlabs) {
   hk_heap_t *heap = WithAllRoom(hk_heap_take());
   bool zero;
   std::vector<hk_slab_t *> heads;
-  for (int i = 0; i < 3; i++) heads.push_back(hk_slab_of(hk_run_alloc(2 * HK_SLAB_BYTES, 1, &zero)));
+  for (int i = 0; i < 3; i++) heads.push_back(hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero)));
   hk_slab_t *last = heads[2];
   for (int i = 0; i < 2; i++) (void)SpareRun(heap, heads[i]);
   hk_slab_t *kept = heads[0];
   EXPECT_NOTICED(heap->spare_slabs++, SpareRun(heap, last), "the count of spare slabs is how many there are");
   EXPECT_NOTICED(kept->slab_count++, SpareRun(heap, last), "a spare row is in the list of its length");
-  EXPECT_NOTICED(hk_slab_set_state(kept + 1, hk_slab_run), SpareRun(heap, last), "a spare slab is in the state free");
+  EXPECT_NOTICED(hk_slab_set_state(kept, hk_slab_run), SpareRun(heap, last),
+                 "the first slab of a spare row is in the state free");
+  EXPECT_NOTICED(hk_slab_set_state(kept + 1, hk_slab_run), SpareRun(heap, last), "the others are free, or tails");
+  EXPECT_NOTICED(hk_slab_set_state(kept + 1, hk_slab_free), SpareRun(heap, last),
+                 "all slabs of a row behind the first one are in one state");
+  EXPECT_NOTICED(kept[2].head = kept + 1, SpareRun(heap, last), "a tail of a spare row knows its head");
   EXPECT_NOTICED(hk_store_relaxed(&kept->owner, heap), SpareRun(heap, last), "a spare slab has no owner");
   EXPECT_NOTICED(kept->link.next->previous = kept->link.next, SpareRun(heap, last), "a list of spare slabs is whole");
   hk_slab_t none = {};

@@ -39,6 +39,17 @@ void ExpectFree(const hk_slab_t *first, size_t slabs) {
   for (size_t i = 0; i < slabs; i++) EXPECT_EQ(hk_slab_state(&first[i]), hk_slab_free) << i;
 }
 
+void ExpectClosed(hk_slab_t *head, size_t slabs) {
+  EXPECT_EQ(hk_slab_state(head), hk_slab_free);
+  for (size_t i = 0; i < slabs; i++) {
+    char *in_slab = reinterpret_cast<char *>(hk_slab_start(head)) + i * HK_SLAB_BYTES;
+    EXPECT_EQ(hk_load_relaxed(&head[i].owner), nullptr);
+    EXPECT_EQ(hk_verify(in_slab).verdict, hk_verdict_free_extent) << i;
+    EXPECT_EQ(hk_verify(in_slab + 100).verdict, hk_verdict_free_extent) << i;
+    EXPECT_EQ(hk_address_class_of(reinterpret_cast<uintptr_t>(in_slab) + 100).kind, hk_address_free) << i;
+  }
+}
+
 HK_FRESH_TEST(Run, EachSize) {
   for (size_t bytes = HK_MID_MAX_BYTES + 1; bytes <= HK_RUN_MAX_BYTES; bytes += 4093) {
     void *block = Alloc(bytes);
@@ -118,16 +129,27 @@ HK_FRESH_TEST(Run, AClosedRunIsFreeAndKeepsItsSlabs) {
     void *block = Alloc(slabs * HK_SLAB_BYTES);
     hk_slab_t *head = HeadOf(block);
     EXPECT_TRUE(hk_run_close(head));
-    ExpectFree(head, slabs);
-    for (size_t i = 0; i < slabs; i++) EXPECT_EQ(hk_load_relaxed(&head[i].owner), nullptr);
+    ExpectClosed(head, slabs);
     EXPECT_EQ(InUseBytes(), slabs * HK_SLAB_BYTES);
     EXPECT_EQ(head->slab_count, slabs);
     void *next = Alloc(slabs * HK_SLAB_BYTES);
     EXPECT_NE(next, block) << "it is not to be had";
     EXPECT_TRUE(hk_run_free(HeadOf(next)));
     hk_run_release(head);
+    ExpectFree(head, slabs);
     EXPECT_EQ(InUseBytes(), 0u);
   }
+}
+
+HK_FRESH_TEST(Run, AClosedRunWithoutTailsIsAFreeRow) {
+  hk_slab_t *head = HeadOf(Alloc(7 * HK_SLAB_BYTES));
+  EXPECT_TRUE(hk_run_close(head));
+  hk_run_retire_tails(head);
+  ExpectFree(head, 7);
+  hk_run_retire_tails(head);
+  ExpectFree(head, 7);
+  ExpectRun(hk_run_reopen(head), 7);
+  EXPECT_TRUE(hk_run_free(head));
 }
 
 HK_FRESH_TEST(Run, AClosedRunCannotBeClosedOrFreedAgain) {

@@ -40,6 +40,21 @@ HK_FRESH_TEST(Spare, AKeptRunIsGivenOutAgain) {
   }
 }
 
+HK_FRESH_TEST(Spare, NoSlabThatGoesBackIsARunsTail) {
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
+  std::vector<hk_slab_t *> heads;
+  for (size_t slabs = 1; slabs <= 6; slabs++) heads.push_back(HeadOf(NewRun(slabs)));
+  for (hk_slab_t *head : heads) ASSERT_TRUE(Put(heap, reinterpret_cast<void *>(hk_slab_start(head))));
+  hk_spare_flush(heap);
+  heap->spare_overflows = 0;
+  heads.push_back(HeadOf(NewRun(HK_RUN_MAX_SLABS)));
+  ASSERT_TRUE(Put(heap, reinterpret_cast<void *>(hk_slab_start(heads.back()))));
+  ASSERT_EQ(KeptSlabs(heap), 0u) << "it exceeds the heap's room";
+  for (hk_slab_t *head : heads) {
+    for (size_t i = 0; i < head->slab_count; i++) EXPECT_EQ(hk_slab_state(&head[i]), hk_slab_free) << i;
+  }
+}
+
 HK_FRESH_TEST(Spare, OnlyForTheSameNumberOfSlabs) {
   for (size_t kept = 1; kept <= HK_RUN_MAX_SLABS; kept++) {
     hk_heap_t *heap = WithAllRoom(hk_heap_take());

@@ -126,7 +126,7 @@ class Finder:
             head, start = (slab, unit) if state == RUN else self.head(slab, unit)
             return (
                 AddressClass("live", start, layout.field(head, "bytes", 8), head, start)
-                if head
+                if head and layout.state(head) == RUN
                 else AddressClass("range", unit)
             )
         return AddressClass("range", unit) if state == FREE else self.in_big(address, unit)

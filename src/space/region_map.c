@@ -42,8 +42,8 @@ static bool allow_entry(const _Atomic(intptr_t) *entry) {
 }
 
 static hk_slab_t *leaf_of(size_t region) {
-  intptr_t distance = hk_load_acquire(&hk_region_map.distance[region]);
-  return distance != 0 ? (hk_slab_t *)((uintptr_t)&hk_region_map + (uintptr_t)distance) : NULL;
+  hk_region_t *leaf = hk_region_map_leaf(region);
+  return leaf != &hk_region_map.nothing ? leaf->slab : NULL;
 }
 
 /* Returns the region's leaf, made by this thread or by another; NULL when the system refuses. */

@@ -68,13 +68,17 @@ HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
   return (hk_slab_t *)(place.leaf + place.within);
 }
 
-/* The same for an address that no other thread need have handed to the caller. Another thread may publish the leaf at
- * this moment: the acquire load pairs with its compare-exchange (region_map.c). */
+/* Returns the leaf of a region; the map's first member where the region has none. Another thread may publish the leaf
+ * at this moment: the acquire load pairs with its compare-exchange (region_map.c). */
+HK_INLINE hk_region_t *hk_region_map_leaf(size_t region) {
+  intptr_t distance = hk_load_acquire(&hk_region_map.distance[region]);
+  return (hk_region_t *)((uintptr_t)&hk_region_map + (uintptr_t)distance);
+}
+
+/* The same as hk_slab_of, for an address that no other thread need have handed to the caller. */
 HK_INLINE hk_slab_t *hk_slab_of_any(uintptr_t address) {
   uintptr_t bits = hk_address_bits(address);
-  intptr_t distance = hk_load_acquire(&hk_region_map.distance[bits >> HK_REGION_SHIFT]);
-  hk_region_t *leaf = (hk_region_t *)((uintptr_t)&hk_region_map + (uintptr_t)distance);
-  return &leaf->slab[(bits >> HK_SLAB_SHIFT) % HK_REGION_SLABS];
+  return &hk_region_map_leaf(bits >> HK_REGION_SHIFT)->slab[(bits >> HK_SLAB_SHIFT) % HK_REGION_SLABS];
 }
 
 /* Forbids huge pages and writes for the map. Call it before the first region is entered. */

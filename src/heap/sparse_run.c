@@ -120,7 +120,7 @@ static bool is_sparse(size_t resident_pages, size_t bytes) {
   return resident_pages * PAGES_OF_ONE <= bytes / hk_os_page_size();
 }
 
-static size_t count(const unsigned char *is_resident, size_t from_byte, size_t end_byte) {
+static size_t count_pages(const unsigned char *is_resident, size_t from_byte, size_t end_byte) {
   size_t count = 0, page = hk_os_page_size();
   for (size_t i = from_byte / page; i < end_byte / page; i++) count += is_resident[i];
   return count;
@@ -132,8 +132,8 @@ static uint16_t sparse_pages(const hk_slab_t *head) {
   size_t bytes = head->slab_count * HK_SLAB_BYTES, common = common_bytes(head->slab_count);
   HK_ASSERT(bytes <= HK_RUN_MAX_BYTES, "a heap keeps runs that requests ask for");
   if (!hk_os_resident_pages((void *)hk_slab_start(head), bytes, is_resident)) return 0;
-  size_t pages = count(is_resident, 0, common);
-  return is_sparse(pages, bytes) ? (uint16_t)(pages + count(is_resident, common, bytes)) : 0;
+  size_t pages = count_pages(is_resident, 0, common);
+  return is_sparse(pages, bytes) ? (uint16_t)(pages + count_pages(is_resident, common, bytes)) : 0;
 }
 
 /* Looks at one of the run's slabs: four times as fast. */
@@ -142,7 +142,7 @@ static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
   size_t common = common_bytes(head->slab_count), bytes = hk_smaller(common, HK_SLAB_BYTES);
   const hk_slab_t *slab = head + hk_sampling_random(&sparse->random) % (common / bytes);
   if (!hk_os_resident_pages((void *)hk_slab_start(slab), bytes, is_resident)) return false;
-  return is_sparse(count(is_resident, 0, bytes), HK_SLAB_BYTES);
+  return is_sparse(count_pages(is_resident, 0, bytes), HK_SLAB_BYTES);
 }
 
 /* The distance is random, so that no pattern of the program's hides its filled runs. */
@@ -191,11 +191,12 @@ static bool has_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t roo
 }
 
 static bool make_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t room_slabs, hk_list_t *rows) {
-  for (unsigned i = 0; i < LISTED_MOST && !has_room(sparse, slabs, pages, room_slabs); i++) {
-    if (hk_list_is_empty(&sparse->by_age)) return false;
+  bool has = has_room(sparse, slabs, pages, room_slabs);
+  for (unsigned i = 0; !has && i < LISTED_MOST && !hk_list_is_empty(&sparse->by_age); i++) {
     list_oldest(sparse, rows);
+    has = has_room(sparse, slabs, pages, room_slabs);
   }
-  return has_room(sparse, slabs, pages, room_slabs);
+  return has;
 }
 
 bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows) {

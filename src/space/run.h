@@ -30,7 +30,8 @@ void hk_run_release(hk_slab_t *head);
 /* Makes a closed run, or another row of head->slab_count free slabs, a block of that many. Returns the block. */
 void *hk_run_reopen(hk_slab_t *head);
 
-/* Ends that a heap knows the run's resident pages (heap/sparse_run.h), and tells the heap, where one does. */
+/* Where a heap knows the run's resident pages (heap/sparse_run.h), it does so no longer, and counts the run as gone.
+ * For the thread that has the run, which may be any. */
 void hk_run_forget_pages(hk_slab_t *head);
 
 /* Closes and releases the run. False when it is free already. */

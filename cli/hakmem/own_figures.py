@@ -127,3 +127,4 @@ class Events(NamedTuple):
     guard_found: int  # Memory errors that guard slots have caught.
     lock_guard_take: int  # Times the lock of the freed guard slots was taken.
     lock_guard_wait: int  # Times a thread had to wait for that lock.
+    purged_at_peak: int  # Of `purged`: while the process's resident memory rose above its highest so far.

@@ -447,6 +447,7 @@ typedef struct {
   uint64_t guard_found; /* Memory errors that guard slots have caught. */
   uint64_t lock_guard_take; /* Times the lock of the freed guard slots was taken. */
   uint64_t lock_guard_wait; /* Times a thread had to wait for that lock. */
+  uint64_t purged_at_peak; /* Of `purged`: while the process's resident memory rose above its highest so far. */
 } hakmem_stats_events_t;
 
 typedef struct {

@@ -16,6 +16,7 @@
 #include "base/panic.h"
 #include "policy/learn.h"
 #include "policy/low_water.h"
+#include "policy/peak.h"
 #include "policy/pressure.h"
 #include "policy/price.h"
 #include "policy/refault.h"
@@ -27,6 +28,7 @@ HK_C_BEGIN
 typedef enum {
   hk_purge_too_much,
   hk_purge_too_old,   /* the limit is a share of all dirty memory: the purge meets it as nearly as it can */
+  hk_purge_at_peak,   /* the process's peak rises (policy/peak.h): lazily purged memory counts as dirty */
   hk_purge_limited,   /* a memory limit is near: lazily purged memory counts as dirty */
   hk_purge_requested, /* a caller requested it: lazily purged memory counts as dirty */
 } hk_purge_cause_t;
@@ -56,6 +58,7 @@ typedef struct {
   hk_low_water_t low_water;
   hk_pressure_t pressure;
   hk_refault_t refault;
+  hk_peak_t peak; /* no term of the formula */
 } hk_retention_t;
 
 /* The memory at one moment. */

@@ -326,6 +326,11 @@ static void note_wanted_locked(hk_dirty_part_t *part, const hk_retention_view_t 
   if (refaulted > 0) hk_stat_add(hk_stat_refaulted, refaulted);
 }
 
+/* Returns the dirty bytes that need not stay as the peak rises: a quiet program keeps the others, too. */
+static size_t beyond_quiet_bytes(const hk_retention_view_t *now) {
+  return hk_subtract_to_zero(now->dirty_bytes, hk_retention_quiet_bytes(now));
+}
+
 hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) {
   hk_dirty_note_age_locked(part);
   make_up_locked(part);
@@ -342,6 +347,8 @@ hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) 
   verdict.is_wakeup_sent = send_wakeup_locked(&now);
   note_calm_locked(part, &now, &verdict);
   end_change_locked(part);
+  verdict.is_peak_look_due =
+      !verdict.is_too_much && hk_peak_is_due(&dirty.retention.peak, now_ms, beyond_quiet_bytes(&now));
   return verdict;
 }
 
@@ -358,6 +365,18 @@ void hk_dirty_ask_system(uint64_t now_ms) {
   hk_lock_acquire(hk_lock_space);
   note_limit_locked(now_ms, &seen);
   hk_lock_release(hk_lock_space);
+}
+
+hk_purge_verdict_t hk_dirty_look_at_peak(uint64_t now_ms) {
+  size_t peak_bytes = hk_os_peak_resident_bytes();
+  hk_lock_acquire(hk_lock_space);
+  hk_retention_view_t now = view_locked(now_ms);
+  size_t spare_bytes = beyond_quiet_bytes(&now);
+  size_t bytes = hk_peak_note(&dirty.retention.peak, &dirty.retention.learn.price, now_ms, peak_bytes, spare_bytes);
+  hk_lock_release(hk_lock_space);
+  size_t keep_bytes = now.dirty_bytes + now.lazy_bytes - bytes;
+  return (hk_purge_verdict_t){
+      .keep_bytes = keep_bytes, .most_bytes = keep_bytes, .is_too_much = bytes > 0, .cause = hk_purge_at_peak};
 }
 
 void hk_dirty_note_given_back_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {

@@ -44,7 +44,8 @@ typedef struct {
   bool is_apart_too_much; /* hk_class_slabs_purge_excess is to be called (space/apart.h) */
   /* hk_dirty_ask_system is to be called; then the caller looks again. */
   bool is_system_look_due;
-  bool is_wakeup_sent; /* hk_purge_wakeup_wake is to be called */
+  bool is_peak_look_due; /* hk_dirty_look_at_peak is to be called; then the caller purges as its verdict says */
+  bool is_wakeup_sent;   /* hk_purge_wakeup_wake is to be called */
 } hk_purge_verdict_t;
 
 /* Notes a change of a part and judges it. Requires the part's lock too. */
@@ -77,6 +78,9 @@ void hk_dirty_end_visit(void);
 
 /* Asks the system how near its memory limit is. */
 void hk_dirty_ask_system(uint64_t now_ms);
+
+/* Asks the system for the process's peak. Judges how much dirty memory goes as it rises (policy/peak.h). */
+hk_purge_verdict_t hk_dirty_look_at_peak(uint64_t now_ms);
 
 /* Whether the program is quiet: it has taken and freed nothing for most of the break-even time. Sets since when. */
 bool hk_dirty_is_quiet(uint64_t now_ms, uint64_t *since_ms);

@@ -102,10 +102,11 @@ static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
   return true;
 }
 
-/* Returns the largest extent to purge. Memory that stays by age is a share of all dirty memory, and an extent is not
- * divided for it: it goes when less than half of it should stay. */
+/* Returns the largest extent to purge. Memory that stays by age is a share of all dirty memory, and so is what goes as
+ * the peak rises. An extent is not divided for it: it goes when less than half of it should stay. */
 static size_t largest_extent(size_t excess_bytes, hk_purge_cause_t cause) {
-  return cause == hk_purge_too_old ? hk_add_saturating(excess_bytes, excess_bytes) : SIZE_MAX;
+  return cause == hk_purge_too_old || cause == hk_purge_at_peak ? hk_add_saturating(excess_bytes, excess_bytes)
+                                                                : SIZE_MAX;
 }
 
 /* Claims lazily purged memory, which is older than dirty memory. */
@@ -218,6 +219,7 @@ static HK_NOINLINE size_t purge_to(size_t keep_bytes, hk_purge_cause_t cause) {
     if (purged == hk_os_purge_refused) break; /* the next release or visit tries again */
     given_back += victim.bytes;
     hk_stat_add(purged == hk_os_purge_lazy ? hk_stat_purged_lazily : hk_stat_purged, victim.bytes);
+    if (cause == hk_purge_at_peak) hk_stat_add(hk_stat_purged_at_peak, victim.bytes);
   }
   return given_back;
 }
@@ -262,10 +264,16 @@ static HK_COLD hk_purge_verdict_t look_with_system(uint64_t now_ms, bool is_wake
   return verdict;
 }
 
+static HK_NOINLINE void purge_at_peak(uint64_t now_ms) {
+  hk_purge_verdict_t verdict = hk_dirty_look_at_peak(now_ms);
+  purge_by(&verdict);
+}
+
 /* Does what a look has found, without a lock. */
 static void follow_verdict(hk_purge_verdict_t *verdict, bool is_huge_due, uint64_t now_ms) {
   if (HK_UNLIKELY(verdict->is_system_look_due)) *verdict = look_with_system(now_ms, verdict->is_wakeup_sent);
   purge_by(verdict);
+  if (HK_UNLIKELY(verdict->is_peak_look_due)) purge_at_peak(now_ms);
   if (HK_UNLIKELY(is_huge_due)) hk_huge_look(now_ms);
   if (HK_UNLIKELY(verdict->is_wakeup_sent)) hk_purge_wakeup_wake();
   if (hk_recording_is_full()) hk_recording_write();

@@ -40,6 +40,7 @@ static const struct {
     CALL(getpid),
     CALL(getresgid),
     CALL(getresuid),
+    CALL(getrusage),
     CALL(getsockname),
     CALL(getsockopt),
     CALL(gettid),

@@ -111,6 +111,7 @@ hk_rights_t hk_os_rights(bool was_same) {
 }
 bool hk_os_is_secure_exec(void) { return fake.is_secure_exec; }
 hk_os_memory_t hk_os_memory(void) { return fake.memory; }
+size_t hk_os_peak_resident_bytes(void) { return fake.memory.peak_resident_bytes; }
 
 bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
   fake.memory_limit_questions++;

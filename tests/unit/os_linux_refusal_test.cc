@@ -195,6 +195,9 @@ TEST_F(OsLinux, EachRefusalIsReportedAndLeavesErrno) {
               HK_CHILD_CHECK(IsMapped(start, 2 * kPage) && IsMapped(target, 4 * kPage));
               HK_CHILD_CHECK(start[0] == 1);
               HK_CHILD_CHECK(hk_os_memory().resident_bytes == 0 && hk_os_memory().peak_resident_bytes == 0);
+              HK_CHILD_CHECK(hk_os_peak_resident_bytes() != 0);
+              if (!Refuse(SYS_getrusage, EPERM)) return 0;
+              HK_CHILD_CHECK(hk_os_peak_resident_bytes() == 0);
               if (!Refuse(SYS_mmap, ENOMEM)) return 0;
               HK_CHILD_CHECK(hk_os_reserve(kPage, kPage) == nullptr);
               HK_CHILD_CHECK(hk_os_reserve(kPage, HK_SUPERSLAB_BYTES) == nullptr);

@@ -170,6 +170,7 @@ TEST_F(OsLinux, MemoryFollowsWhatIsTouched) {
   hk_os_memory_t after = hk_os_memory();
   EXPECT_LT(after.resident_bytes + kBytes / 2, during.resident_bytes);
   EXPECT_GE(after.peak_resident_bytes, during.resident_bytes * 9 / 10);
+  EXPECT_GE(hk_os_peak_resident_bytes(), after.peak_resident_bytes);
   EXPECT_EQ(errno, kErrno);
 }
 

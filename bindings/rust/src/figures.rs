@@ -227,6 +227,8 @@ pub struct Events {
     pub lock_guard_take: u64,
     /// Times a thread had to wait for that lock.
     pub lock_guard_wait: u64,
+    /// Of `purged`: while the process's resident memory rose above its highest so far.
+    pub purged_at_peak: u64,
 }
 
 /// Figures of the blocks of a band of sizes: `hakmem_stats_band_t`.

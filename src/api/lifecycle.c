@@ -66,6 +66,7 @@ static void repair_child(void) {
   hk_remote_note_fork();
   hk_recording_repair(hk_dirty_in_use());
   hk_purge_wakeup_repair();
+  hk_dirty_repair();
   adopt_orphans();
 }
 

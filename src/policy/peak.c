@@ -25,19 +25,27 @@ static size_t budget_bytes(const hk_peak_t *peak, const hk_price_t *price, uint6
   return lived_ms * NS_PER_MS / HK_PEAK_TIME_SHARE / (price->give_ns + price->want_ns) * HK_MIB;
 }
 
-size_t hk_peak_note(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, size_t peak_bytes, size_t spare_bytes) {
-  size_t rise_bytes = hk_subtract_to_zero(peak_bytes, peak->peak_bytes);
-  bool is_first = peak->peak_bytes == 0 || peak_bytes < peak->peak_bytes;
-  peak->peak_bytes = peak_bytes;
-  if (is_first) peak->rise_bytes = 0;
-  if (is_first || rise_bytes == 0) return 0;
-  peak->rise_bytes = hk_smaller(hk_add_saturating(peak->rise_bytes, rise_bytes), spare_bytes);
-  size_t left_bytes = hk_subtract_to_zero(budget_bytes(peak, price, now_ms), peak->spent_bytes);
-  size_t bytes = hk_smaller(peak->rise_bytes, left_bytes);
-  return bytes >= LEAST_BYTES ? bytes : 0;
+static void note_rise(hk_peak_t *peak, size_t rise_bytes, size_t spare_bytes) {
+  size_t made_up_for = hk_smaller(rise_bytes, peak->ahead_bytes);
+  peak->ahead_bytes -= made_up_for;
+  peak->due_bytes = hk_smaller(hk_add_saturating(peak->due_bytes, rise_bytes - made_up_for), spare_bytes);
 }
 
-void hk_peak_note_purged(hk_peak_t *peak, size_t bytes, bool is_for_peak) {
-  peak->rise_bytes = hk_subtract_to_zero(peak->rise_bytes, bytes);
-  if (is_for_peak) peak->spent_bytes = hk_add_saturating(peak->spent_bytes, bytes);
+size_t hk_peak_note(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, size_t peak_bytes, size_t spare_bytes) {
+  if (peak_bytes <= peak->peak_bytes) return 0;
+  size_t rise_bytes = peak->peak_bytes != 0 ? peak_bytes - peak->peak_bytes : 0;
+  peak->peak_bytes = peak_bytes;
+  note_rise(peak, rise_bytes, spare_bytes);
+  size_t left_bytes = hk_subtract_to_zero(budget_bytes(peak, price, now_ms), peak->purged_bytes);
+  size_t bytes = hk_smaller(peak->due_bytes, left_bytes);
+  if (bytes < LEAST_BYTES) return 0;
+  peak->due_bytes -= bytes;
+  peak->purged_bytes += bytes;
+  return bytes;
+}
+
+void hk_peak_settle(hk_peak_t *peak, size_t counted_bytes, size_t purged_bytes) {
+  peak->due_bytes = hk_add_saturating(peak->due_bytes, hk_subtract_to_zero(counted_bytes, purged_bytes));
+  peak->ahead_bytes = hk_add_saturating(peak->ahead_bytes, hk_subtract_to_zero(purged_bytes, counted_bytes));
+  peak->purged_bytes = hk_add_saturating(hk_subtract_to_zero(peak->purged_bytes, counted_bytes), purged_bytes);
 }

@@ -2,9 +2,9 @@
  * the peak. Numbers in, numbers out: the caller brings the clock and holds the lock.
  *
  * A machine has to have room for a program's peak. Below it, dirty memory takes no room that is not there anyway. As
- * the peak rises, as many dirty bytes are purged as it rose by. Each MiB of the final peak is so purged once at the
- * most, and a budget bounds what that may cost: a program that grows all the time would fault in again all that it
- * frees.
+ * the peak rises, about as many dirty bytes are purged as it rose by. A purge takes whole superslabs and extents; what
+ * it takes beyond the rise counts for the rises that follow. So each MiB of the final peak is purged about once, and a
+ * budget bounds what that may cost: a program that grows all the time would fault in again all that it frees.
  */
 #ifndef HK_POLICY_PEAK_H
 #define HK_POLICY_PEAK_H
@@ -22,25 +22,26 @@ HK_C_BEGIN
  * first look (measured: docs/experiments/2026-11-28-purge-at-the-peak.md). Where memory is cheap, there is none. */
 #define HK_PEAK_TIME_SHARE 25
 
-/* Initially all zero. */
+/* Initially all zero, and in a child of fork again. */
 typedef struct {
-  uint64_t start_ms; /* of the first look */
-  uint64_t look_ms;  /* of the last one */
-  size_t peak_bytes; /* at the last look; 0 before it */
-  size_t rise_bytes; /* by which the peak has risen, while nothing was purged for it */
-  size_t spent_bytes;
+  uint64_t start_ms;   /* of the first look */
+  uint64_t look_ms;    /* of the last one */
+  size_t peak_bytes;   /* the highest that the system has told; 0 before it */
+  size_t due_bytes;    /* by which the peak has risen, and for which no purge is under way or over */
+  size_t ahead_bytes;  /* purged beyond that */
+  size_t purged_bytes; /* in all, also by purges that are under way */
 } hk_peak_t;
 
 /* Returns whether the caller is to ask the system for the process's peak now, and to call hk_peak_note. True once in a
  * ms, where memory could be purged: `spare_bytes` of it are dirty and need not stay. */
 bool hk_peak_is_due(hk_peak_t *peak, uint64_t now_ms, size_t spare_bytes);
 
-/* Notes the process's peak as the system tells it. Returns how many of the spare bytes are to be purged; 0 where the
- * peak has not risen. A child of fork has a lower peak than its parent, and begins anew with it. */
+/* Notes the process's peak as the system tells it. Threads may ask in one order, and note in another. Returns how many
+ * of the spare bytes are to be purged, and counts them as purged; 0 where the peak has not risen. */
 size_t hk_peak_note(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, size_t peak_bytes, size_t spare_bytes);
 
-/* Notes that `bytes` are being purged, whatever for; `is_for_peak`: they count in the budget. */
-void hk_peak_note_purged(hk_peak_t *peak, size_t bytes, bool is_for_peak);
+/* Notes that `purged_bytes` were purged instead of `counted_bytes`, which hk_peak_note has returned. */
+void hk_peak_settle(hk_peak_t *peak, size_t counted_bytes, size_t purged_bytes);
 
 HK_C_END
 

@@ -117,7 +117,6 @@ void hk_retention_note_purged(hk_retention_t *retention, const hk_retention_view
                               size_t bytes) {
   if (cause != hk_purge_requested)
     hk_refault_note_purged(&retention->refault, view->now_ms, retention->terms.window_ms, bytes);
-  hk_peak_note_purged(&retention->peak, bytes, cause == hk_purge_at_peak);
   size_t level_bytes = hk_level_dirty_bytes(&retention->learn.level);
   size_t stays_bytes = cause == hk_purge_too_old ? hk_learn_keep_bytes(&retention->learn) : 0;
   hk_slack_note_given_back(&retention->slack, bytes, hk_subtract_to_zero(level_bytes, stays_bytes));

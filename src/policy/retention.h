@@ -3,7 +3,7 @@
  *
  * Terms of the formula: the memory that the learned time-outs keep (policy/learn.h), fragmentation slack
  * (policy/slack.h), credit for refaults where no purge thread runs (policy/low_water.h), and the room beside a
- * memory limit (policy/pressure.h).
+ * memory limit (policy/pressure.h). As the process's peak rises, less stays (policy/peak.h).
  */
 #ifndef HK_POLICY_RETENTION_H
 #define HK_POLICY_RETENTION_H
@@ -33,7 +33,7 @@ typedef enum {
   hk_purge_requested, /* a caller requested it: lazily purged memory counts as dirty */
 } hk_purge_cause_t;
 
-/* Chosen: at a price up to the balanced one, dirty memory up to this part of the memory in use may stay in any case. */
+/* Chosen: at a price up to the balanced one, dirty memory up to this part of the memory in use may stay at any age. */
 #define HK_RETENTION_SHARE 12
 
 /* Returns HK_RETENTION_SHARE at a price: a larger divisor where memory is dearer than at the balanced one. */
@@ -68,7 +68,7 @@ typedef struct {
   size_t in_use_bytes;
   size_t lazy_bytes;         /* purged lazily, and perhaps resident */
   size_t apart_bytes;        /* free and in no other sum; they count near a memory limit alone */
-  size_t retain_bytes;       /* the option: dirty memory that may stay in any case; 0: no time-out, no slack */
+  size_t retain_bytes;       /* the option: dirty memory that may stay of any age; 0: no time-out, no slack */
   size_t memory_limit_bytes; /* the option; 0: none */
   bool has_purge_thread;
   bool is_quiet; /* the purge thread visits, and the program is quiet */

@@ -367,17 +367,24 @@ void hk_dirty_ask_system(uint64_t now_ms) {
   hk_lock_release(hk_lock_space);
 }
 
-hk_purge_verdict_t hk_dirty_look_at_peak(uint64_t now_ms) {
+size_t hk_dirty_look_at_peak(uint64_t now_ms, size_t *keep_bytes) {
+  hk_peak_t *peak = &dirty.retention.peak;
   size_t peak_bytes = hk_os_peak_resident_bytes();
   hk_lock_acquire(hk_lock_space);
   hk_retention_view_t now = view_locked(now_ms);
-  size_t spare_bytes = beyond_quiet_bytes(&now);
-  size_t bytes = hk_peak_note(&dirty.retention.peak, &dirty.retention.learn.price, now_ms, peak_bytes, spare_bytes);
+  *keep_bytes = hk_retention_quiet_bytes(&now);
+  size_t bytes = hk_peak_note(peak, &dirty.retention.learn.price, now_ms, peak_bytes, beyond_quiet_bytes(&now));
   hk_lock_release(hk_lock_space);
-  size_t keep_bytes = now.dirty_bytes + now.lazy_bytes - bytes;
-  return (hk_purge_verdict_t){
-      .keep_bytes = keep_bytes, .most_bytes = keep_bytes, .is_too_much = bytes > 0, .cause = hk_purge_at_peak};
+  return bytes;
 }
+
+void hk_dirty_settle_peak(size_t returned_bytes, size_t purged_bytes) {
+  hk_lock_acquire(hk_lock_space);
+  hk_peak_settle(&dirty.retention.peak, returned_bytes, purged_bytes);
+  hk_lock_release(hk_lock_space);
+}
+
+void hk_dirty_repair(void) { dirty.retention.peak = (hk_peak_t){0}; }
 
 void hk_dirty_note_given_back_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
   make_up_locked(NULL);

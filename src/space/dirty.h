@@ -44,7 +44,7 @@ typedef struct {
   bool is_apart_too_much; /* hk_class_slabs_purge_excess is to be called (space/apart.h) */
   /* hk_dirty_ask_system is to be called; then the caller looks again. */
   bool is_system_look_due;
-  bool is_peak_look_due; /* hk_dirty_look_at_peak is to be called; then the caller purges as its verdict says */
+  bool is_peak_look_due; /* hk_dirty_look_at_peak is to be called */
   bool is_wakeup_sent;   /* hk_purge_wakeup_wake is to be called */
 } hk_purge_verdict_t;
 
@@ -79,8 +79,15 @@ void hk_dirty_end_visit(void);
 /* Asks the system how near its memory limit is. */
 void hk_dirty_ask_system(uint64_t now_ms);
 
-/* Asks the system for the process's peak. Judges how much dirty memory goes as it rises (policy/peak.h). */
-hk_purge_verdict_t hk_dirty_look_at_peak(uint64_t now_ms);
+/* Asks the system for the process's peak. Returns how many dirty bytes the caller is to purge as it rises
+ * (policy/peak.h), and sets how many stay in any case. */
+size_t hk_dirty_look_at_peak(uint64_t now_ms, size_t *keep_bytes);
+
+/* Notes that `purged_bytes` were purged of those that hk_dirty_look_at_peak returned, or more. */
+void hk_dirty_settle_peak(size_t returned_bytes, size_t purged_bytes);
+
+/* For a child of fork, while it has one thread: forgets the peak, because the child has one of its own. */
+void hk_dirty_repair(void);
 
 /* Whether the program is quiet: it has taken and freed nothing for most of the break-even time. Sets since when. */
 bool hk_dirty_is_quiet(uint64_t now_ms, uint64_t *since_ms);

@@ -102,11 +102,15 @@ static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
   return true;
 }
 
-/* Returns the largest extent to purge. Memory that stays by age is a share of all dirty memory, and so is what goes as
- * the peak rises. An extent is not divided for it: it goes when less than half of it should stay. */
+/* Chosen: as the peak rises, an extent goes when it has risen by this part of it (measured:
+ * docs/experiments/2026-11-28-purge-at-the-peak.md). */
+#define PEAK_EXTENT_SHARE 4
+
+/* Returns the largest extent to purge: an extent is not divided. Memory that stays by age is a share of all dirty
+ * memory, and an extent goes when less than half of it should stay. */
 static size_t largest_extent(size_t excess_bytes, hk_purge_cause_t cause) {
-  return cause == hk_purge_too_old || cause == hk_purge_at_peak ? hk_add_saturating(excess_bytes, excess_bytes)
-                                                                : SIZE_MAX;
+  if (cause == hk_purge_too_old) return hk_add_saturating(excess_bytes, excess_bytes);
+  return cause == hk_purge_at_peak ? excess_bytes * PEAK_EXTENT_SHARE : SIZE_MAX;
 }
 
 /* Claims lazily purged memory, which is older than dirty memory. */
@@ -117,21 +121,22 @@ static bool claim_lazy_locked(victim_t *victim) {
   return true;
 }
 
-static bool claim_locked(size_t keep_bytes, hk_purge_cause_t cause, victim_t *victim) {
-  bool all = keep_bytes == 0, may_be_lazy = cause == hk_purge_too_much || cause == hk_purge_too_old;
+static bool claim_locked(size_t keep_bytes, size_t most_bytes, hk_purge_cause_t cause, victim_t *victim) {
+  bool all = keep_bytes == 0 && cause != hk_purge_at_peak;
+  bool may_be_lazy = cause == hk_purge_too_much || cause == hk_purge_too_old;
   hk_dirty_sums_t sums = hk_dirty_sums();
   size_t lazy_bytes = may_be_lazy ? 0 : sums.lazy_bytes;
-  size_t excess_bytes = hk_subtract_to_zero(sums.dirty_bytes + lazy_bytes, keep_bytes);
+  size_t excess_bytes = hk_smaller(hk_subtract_to_zero(sums.dirty_bytes + lazy_bytes, keep_bytes), most_bytes);
   victim->is_lazy = may_be_lazy && hk_option.purge == hk_purge_free;
   if (!all && excess_bytes == 0) return false;
   if (!may_be_lazy && claim_lazy_locked(victim)) return true;
   return claim_oldest_locked(all, largest_extent(excess_bytes, cause), victim);
 }
 
-static bool claim_victim(size_t keep_bytes, hk_purge_cause_t cause, victim_t *victim) {
+static bool claim_victim(size_t keep_bytes, size_t most_bytes, hk_purge_cause_t cause, victim_t *victim) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_superslab_index_lock_all();
-  bool found = claim_locked(keep_bytes, cause, victim);
+  bool found = claim_locked(keep_bytes, most_bytes, cause, victim);
   if (found) hk_dirty_note_given_back_locked(now_ms, cause, victim->dirty_bytes);
   hk_superslab_index_unlock_all();
   hk_space_check();
@@ -209,17 +214,18 @@ static hk_os_purge_t give_back(const victim_t *victim) {
   return victim->superslab != NULL ? give_back_slabs(victim) : give_back_extent(victim->extent);
 }
 
-static HK_NOINLINE size_t purge_to(size_t keep_bytes, hk_purge_cause_t cause) {
+/* Purges down to `keep_bytes`, but little more than `most_bytes`: other threads may free more memory meanwhile. */
+static HK_NOINLINE size_t purge_to(size_t keep_bytes, size_t most_bytes, hk_purge_cause_t cause) {
   size_t given_back = 0;
   victim_t victim;
   /* Each superslab and extent once: memory that the system refuses goes to the end of its list again. */
   size_t left = hk_superslab_index_superslab_count() + hk_extent_usage().count;
-  for (; left > 0 && claim_victim(keep_bytes, cause, &victim); left--) {
+  for (; left > 0 && given_back < most_bytes; left--) {
+    if (!claim_victim(keep_bytes, most_bytes - given_back, cause, &victim)) break;
     hk_os_purge_t purged = give_back(&victim);
     if (purged == hk_os_purge_refused) break; /* the next release or visit tries again */
     given_back += victim.bytes;
     hk_stat_add(purged == hk_os_purge_lazy ? hk_stat_purged_lazily : hk_stat_purged, victim.bytes);
-    if (cause == hk_purge_at_peak) hk_stat_add(hk_stat_purged_at_peak, victim.bytes);
   }
   return given_back;
 }
@@ -245,7 +251,7 @@ bool hk_purge_unmap_free(void) {
 
 static void purge_by(const hk_purge_verdict_t *verdict) {
   if (HK_HARDENED && verdict->is_apart_too_much) hk_class_slabs_purge_excess();
-  if (verdict->is_too_much) (void)purge_to(verdict->keep_bytes, verdict->cause);
+  if (verdict->is_too_much) (void)purge_to(verdict->keep_bytes, SIZE_MAX, verdict->cause);
 }
 
 /* Requires hk_lock_space and the part's lock. Returns whether a look for huge pages is due. */
@@ -265,8 +271,11 @@ static HK_COLD hk_purge_verdict_t look_with_system(uint64_t now_ms, bool is_wake
 }
 
 static HK_NOINLINE void purge_at_peak(uint64_t now_ms) {
-  hk_purge_verdict_t verdict = hk_dirty_look_at_peak(now_ms);
-  purge_by(&verdict);
+  size_t keep_bytes, bytes = hk_dirty_look_at_peak(now_ms, &keep_bytes);
+  if (bytes == 0) return;
+  size_t purged_bytes = purge_to(keep_bytes, bytes, hk_purge_at_peak);
+  hk_stat_add(hk_stat_purged_at_peak, purged_bytes);
+  hk_dirty_settle_peak(bytes, purged_bytes);
 }
 
 /* Does what a look has found, without a lock. */
@@ -333,5 +342,5 @@ size_t hk_purge_down_to(size_t keep_bytes) {
   hk_lock_acquire(hk_lock_space);
   if (keep_bytes == 0) hk_dirty_forget_locked();
   hk_lock_release(hk_lock_space);
-  return purge_to(keep_bytes, hk_purge_requested);
+  return purge_to(keep_bytes, SIZE_MAX, hk_purge_requested);
 }

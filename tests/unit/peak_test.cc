@@ -40,24 +40,30 @@ class Peak : public testing::Test {
 TEST_F(Peak, AsMuchGoesAsItRises) {
   EXPECT_EQ(NoteLate(kPeak, kPlenty), 0u);
   EXPECT_EQ(NoteLate(kPeak + 5 * HK_MIB, kPlenty), 5 * HK_MIB);
-  hk_peak_note_purged(&peak_, 5 * HK_MIB, true);
+  hk_peak_settle(&peak_, 5 * HK_MIB, 5 * HK_MIB);
   EXPECT_EQ(NoteLate(kPeak + 5 * HK_MIB, kPlenty), 0u);
   EXPECT_EQ(NoteLate(kPeak + 7 * HK_MIB, kPlenty), 2 * HK_MIB);
+}
+
+TEST_F(Peak, WhatAThreadPurgesYetNoOtherPurgesAgain) {
+  EXPECT_EQ(NoteLate(kPeak + 5 * HK_MIB, kPlenty), 5 * HK_MIB);
+  EXPECT_EQ(NoteLate(kPeak + 6 * HK_MIB, kPlenty), HK_MIB);
 }
 
 TEST_F(Peak, NoMoreGoesThanIsSpare) { EXPECT_EQ(NoteLate(kPeak + 5 * HK_MIB, 3 * HK_MIB), 3 * HK_MIB); }
 
 TEST_F(Peak, WhatCouldNotGoIsDueWhenItRisesAgain) {
   EXPECT_EQ(NoteLate(kPeak + 5 * HK_MIB, kPlenty), 5 * HK_MIB);
-  hk_peak_note_purged(&peak_, HK_MIB, true);
+  hk_peak_settle(&peak_, 5 * HK_MIB, HK_MIB);
   EXPECT_EQ(NoteLate(kPeak + 5 * HK_MIB, kPlenty), 0u) << "it does not rise now";
   EXPECT_EQ(NoteLate(kPeak + 6 * HK_MIB, kPlenty), 5 * HK_MIB);
 }
 
-TEST_F(Peak, AnyPurgeMakesUpForARise) {
-  EXPECT_EQ(NoteLate(kPeak + 5 * HK_MIB, kPlenty), 5 * HK_MIB);
-  hk_peak_note_purged(&peak_, 4 * HK_MIB, false);
-  EXPECT_EQ(NoteLate(kPeak + 6 * HK_MIB, kPlenty), 2 * HK_MIB);
+TEST_F(Peak, WhatWentBeyondTheRiseCountsForTheNextRises) {
+  EXPECT_EQ(NoteLate(kPeak + 64 * HK_KIB, kPlenty), 64 * HK_KIB);
+  hk_peak_settle(&peak_, 64 * HK_KIB, 2 * HK_MIB + 64 * HK_KIB);
+  for (size_t mib = 1; mib <= 2; mib++) EXPECT_EQ(NoteLate(kPeak + mib * HK_MIB, kPlenty), 0u);
+  EXPECT_EQ(NoteLate(kPeak + 3 * HK_MIB, kPlenty), HK_MIB - 64 * HK_KIB);
 }
 
 TEST_F(Peak, LessThanASlabWaits) {
@@ -67,14 +73,21 @@ TEST_F(Peak, LessThanASlabWaits) {
 
 TEST_F(Peak, TheBudgetGrowsWithTime) {
   EXPECT_EQ(NoteAt(TimeFor(3), kPeak + 10 * HK_MIB, kPlenty), 3 * HK_MIB);
-  hk_peak_note_purged(&peak_, 3 * HK_MIB, true);
+  hk_peak_settle(&peak_, 3 * HK_MIB, 3 * HK_MIB);
   EXPECT_EQ(NoteAt(TimeFor(3), kPeak + 11 * HK_MIB, kPlenty), 0u);
   EXPECT_EQ(NoteAt(TimeFor(5), kPeak + 12 * HK_MIB, kPlenty), 2 * HK_MIB);
 }
 
-TEST_F(Peak, OtherPurgesAreNotInTheBudget) {
-  hk_peak_note_purged(&peak_, kPlenty, false);
-  EXPECT_EQ(NoteAt(TimeFor(3), kPeak + 10 * HK_MIB, kPlenty), 3 * HK_MIB);
+TEST_F(Peak, TheBudgetHasWhatWentBeyondTheRise) {
+  EXPECT_EQ(NoteAt(TimeFor(3), kPeak + HK_MIB, kPlenty), HK_MIB);
+  hk_peak_settle(&peak_, HK_MIB, 2 * HK_MIB);
+  EXPECT_EQ(NoteAt(TimeFor(3), kPeak + 10 * HK_MIB, kPlenty), HK_MIB);
+}
+
+TEST_F(Peak, TheBudgetDoesNotHaveWhatTheSystemRefused) {
+  EXPECT_EQ(NoteAt(TimeFor(3), kPeak + 3 * HK_MIB, kPlenty), 3 * HK_MIB);
+  hk_peak_settle(&peak_, 3 * HK_MIB, 0);
+  EXPECT_EQ(NoteAt(TimeFor(3), kPeak + 4 * HK_MIB, kPlenty), 3 * HK_MIB);
 }
 
 TEST_F(Peak, AMachineOnWhichPurgesCostMoreHasASmallerBudget) {
@@ -93,13 +106,14 @@ TEST_F(Peak, WhereMemoryIsDearerTheBudgetIsTheSame) {
   EXPECT_EQ(NoteAt(TimeFor(3), kPeak + 10 * HK_MIB, kPlenty), 3 * HK_MIB);
 }
 
-TEST_F(Peak, AChildOfForkBeginsAnew) {
+TEST_F(Peak, ALateLowerPeakChangesNothing) {
   EXPECT_EQ(NoteLate(kPeak + 5 * HK_MIB, kPlenty), 5 * HK_MIB);
-  EXPECT_EQ(NoteLate(kPeak / 2, kPlenty), 0u);
-  EXPECT_EQ(NoteLate(kPeak / 2 + HK_MIB, kPlenty), HK_MIB) << "what the parent's rose by does not count";
+  EXPECT_EQ(NoteLate(kPeak + HK_MIB, kPlenty), 0u);
+  EXPECT_EQ(NoteLate(kPeak + 6 * HK_MIB, kPlenty), HK_MIB);
 }
 
 TEST_F(Peak, WhereTheSystemDoesNotTellNothingGoes) {
+  peak_ = {};
   EXPECT_EQ(NoteLate(0, kPlenty), 0u);
   EXPECT_EQ(NoteLate(0, kPlenty), 0u);
   EXPECT_EQ(NoteLate(kPeak, kPlenty), 0u) << "the first that it tells";
@@ -119,12 +133,19 @@ TEST_F(Peak, TheSystemIsNotAskedWhereNothingCouldGo) {
 }
 
 TEST_F(Peak, NumbersAtTheirEnds) {
-  EXPECT_EQ(NoteAt(UINT64_MAX, SIZE_MAX, kPlenty), kPlenty);
-  hk_peak_note_purged(&peak_, SIZE_MAX, true);
-  hk_peak_note_purged(&peak_, SIZE_MAX, true);
-  EXPECT_EQ(NoteAt(UINT64_MAX, 1, kPlenty), 0u);
+  EXPECT_EQ(NoteAt(UINT64_MAX, SIZE_MAX - 1, kPlenty), kPlenty);
+  hk_peak_settle(&peak_, kPlenty, SIZE_MAX);
+  hk_peak_settle(&peak_, 0, SIZE_MAX);
   EXPECT_EQ(NoteAt(UINT64_MAX, SIZE_MAX, SIZE_MAX), 0u) << "the budget is spent";
   EXPECT_EQ(NoteAt(0, SIZE_MAX, SIZE_MAX), 0u);
+}
+
+TEST_F(Peak, TheBudgetEndsAfterFiftyDays) {
+  constexpr uint64_t kDay = UINT64_C(24) * 60 * 60 * 1000;
+  size_t after_fifty = NoteAt(kStart + 50 * kDay, SIZE_MAX / 2, SIZE_MAX / 2);
+  EXPECT_GT(after_fifty, HK_TIB);
+  hk_peak_settle(&peak_, after_fifty, after_fifty);
+  EXPECT_LT(NoteAt(UINT64_MAX, SIZE_MAX / 2 + SIZE_MAX / 4, SIZE_MAX / 2), after_fifty / 64);
 }
 
 }  // namespace

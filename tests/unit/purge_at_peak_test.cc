@@ -50,12 +50,61 @@ HK_FRESH_TEST(PurgeAtPeak, WhatAQuietProgramKeepsStays) {
   EXPECT_LE(DirtyBytes(), 6 * HK_MIB) << "a sixteenth of 32 MiB in use, and what the last change freed";
 }
 
-HK_FRESH_TEST(PurgeAtPeak, AnExtentGoesWhenThePeakHasRisenByHalfOfIt) {
+HK_FRESH_TEST(PurgeAtPeak, AnExtentGoesWhenThePeakHasRisenByAQuarterOfIt) {
   FreeApart(2, 16 * HK_MIB);
-  StirAt(kPeak + 4 * HK_MIB);
+  StirAt(kPeak + 3 * HK_MIB);
   EXPECT_EQ(Purged(), 0u);
-  StirAt(kPeak + 8 * HK_MIB);
+  StirAt(kPeak + 4 * HK_MIB);
   EXPECT_EQ(Purged(), 16 * HK_MIB);
+}
+
+// A superslab goes as a whole, for a rise of a slab.
+HK_FRESH_TEST(PurgeAtPeak, WhatGoesBeyondARiseCountsForTheNextOnes) {
+  hk_option.learn = hk_learn_off;
+  hk_option.retain = HK_GIB;
+  fake_os_set_memory(kPeak, kPeak);
+  bool zero;
+  std::vector<void *> runs;
+  for (int i = 0; i < 64; i++) runs.push_back(hk_run_alloc(HK_MIB, HK_SLAB_BYTES, &zero));
+  for (size_t i = 0; i < runs.size(); i += 2) (void)hk_run_free(hk_slab_of(runs[i]));
+  StirAt(kPeak);
+  StirAt(kPeak + 64 * HK_KIB);
+  EXPECT_EQ(Purged(), HK_MIB);
+  StirAt(kPeak + HK_MIB);
+  EXPECT_EQ(Purged(), HK_MIB);
+  StirAt(kPeak + HK_MIB + 64 * HK_KIB);
+  EXPECT_EQ(Purged(), 2 * HK_MIB);
+}
+
+// Two rises: the second one takes the rest of the budget.
+HK_FRESH_TEST(PurgeAtPeak, NoMoreGoesThanTheBudgetHas) {
+  FreeApart(16, 2 * HK_MIB);
+  StirAt(kPeak + 16 * HK_MIB);
+  EXPECT_EQ(Purged(), 16 * HK_MIB);
+  size_t budget_mib = 2 * 500 * 1000000 / HK_PEAK_TIME_SHARE / (HK_PRICE_GIVE_NS + HK_PRICE_WANT_NS);
+  size_t purged = Purged();
+  DropAll(TakeApart(64, 2 * HK_MIB, 2 * HK_MIB));
+  fake_os_set_memory(kPeak + HK_GIB, kPeak + HK_GIB);
+  fake_os_advance(1000000);
+  DropBlock(TakeBytes(2 * HK_MIB));
+  EXPECT_GT(Purged(), purged);
+  EXPECT_LE(Purged(), (budget_mib + 2) * HK_MIB);
+  purged = Purged();
+  fake_os_set_memory(kPeak + 2 * HK_GIB, kPeak + 2 * HK_GIB);
+  fake_os_advance(1000000);
+  DropBlock(TakeBytes(2 * HK_MIB));
+  EXPECT_LE(Purged(), purged + 2 * HK_MIB) << "a ms later";
+}
+
+HK_FRESH_TEST(PurgeAtPeak, AChildOfForkBeginsAnew) {
+  FreeApart(16, 2 * HK_MIB);
+  StirAt(kPeak + 4 * HK_MIB);
+  hk_dirty_repair();
+  size_t purged = Purged();
+  StirAt(kPeak / 2);
+  EXPECT_EQ(Purged(), purged);
+  StirAt(kPeak / 2 + 4 * HK_MIB);
+  EXPECT_EQ(Purged(), purged + 4 * HK_MIB);
 }
 
 HK_FRESH_TEST(PurgeAtPeak, NothingGoesWhereTheSystemDoesNotTellThePeak) {
@@ -88,6 +137,9 @@ HK_FRESH_TEST(PurgeAtPeak, LazilyPurgedMemoryGoesFirst) {
   EXPECT_GE(Purged(), 4 * HK_MIB);
   EXPECT_LE(hk_dirty_sums().lazy_bytes, lazy_bytes - 4 * HK_MIB);
   EXPECT_EQ(DirtyBytes(), 16 * HK_MIB);
+  size_t purged = Purged();
+  StirAt(kPeak + 8 * HK_MIB);
+  EXPECT_LE(Purged(), purged + 5 * HK_MIB) << "what went counts";
 }
 
 }  // namespace

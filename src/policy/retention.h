@@ -16,7 +16,6 @@
 #include "base/panic.h"
 #include "policy/learn.h"
 #include "policy/low_water.h"
-#include "policy/peak.h"
 #include "policy/pressure.h"
 #include "policy/price.h"
 #include "policy/refault.h"
@@ -58,7 +57,6 @@ typedef struct {
   hk_low_water_t low_water;
   hk_pressure_t pressure;
   hk_refault_t refault;
-  hk_peak_t peak; /* no term of the formula */
 } hk_retention_t;
 
 /* The memory at one moment. */

@@ -8,6 +8,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/option.h"
+#include "policy/peak.h"
 #include "policy/safety.h"
 #include "policy/stat.h"
 #include "space/apart.h"
@@ -52,6 +53,7 @@ static _Atomic(uint32_t) look_round;
 
 static struct {
   hk_retention_t retention; /* all zero before the first look */
+  hk_peak_t peak;
   struct {
     size_t wanted_bytes; /* in use when heaps were wanted last */
     uint64_t wanted_ms;
@@ -347,8 +349,7 @@ hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) 
   verdict.is_wakeup_sent = send_wakeup_locked(&now);
   note_calm_locked(part, &now, &verdict);
   end_change_locked(part);
-  verdict.is_peak_look_due =
-      !verdict.is_too_much && hk_peak_is_due(&dirty.retention.peak, now_ms, beyond_quiet_bytes(&now));
+  verdict.is_peak_look_due = !verdict.is_too_much && hk_peak_is_due(&dirty.peak, now_ms, beyond_quiet_bytes(&now));
   return verdict;
 }
 
@@ -368,23 +369,22 @@ void hk_dirty_ask_system(uint64_t now_ms) {
 }
 
 size_t hk_dirty_look_at_peak(uint64_t now_ms, size_t *keep_bytes) {
-  hk_peak_t *peak = &dirty.retention.peak;
   size_t peak_bytes = hk_os_peak_resident_bytes();
   hk_lock_acquire(hk_lock_space);
   hk_retention_view_t now = view_locked(now_ms);
   *keep_bytes = hk_retention_quiet_bytes(&now);
-  size_t bytes = hk_peak_note(peak, &dirty.retention.learn.price, now_ms, peak_bytes, beyond_quiet_bytes(&now));
+  size_t bytes = hk_peak_note(&dirty.peak, &dirty.retention.learn.price, now_ms, peak_bytes, beyond_quiet_bytes(&now));
   hk_lock_release(hk_lock_space);
   return bytes;
 }
 
 void hk_dirty_settle_peak(size_t returned_bytes, size_t purged_bytes) {
   hk_lock_acquire(hk_lock_space);
-  hk_peak_settle(&dirty.retention.peak, returned_bytes, purged_bytes);
+  hk_peak_settle(&dirty.peak, returned_bytes, purged_bytes);
   hk_lock_release(hk_lock_space);
 }
 
-void hk_dirty_repair(void) { dirty.retention.peak = (hk_peak_t){0}; }
+void hk_dirty_repair(void) { dirty.peak = (hk_peak_t){0}; }
 
 void hk_dirty_note_given_back_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
   make_up_locked(NULL);

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "fresh_test.h"
+#include "policy/peak.h"
 #include "unit/heap_driver.h"
 #include "unit/purge_course.h"
 #include "unit/purge_drain_driver.h"

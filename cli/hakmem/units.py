@@ -11,7 +11,7 @@ from hakmem.old_figures import OLD_FIGURES
 _COUNTS: FrozenSet[str] = frozenset({"mappings", "heaps", "heaps_idle", "heaps_lost"})
 # Bytes among counts.
 _BYTES: FrozenSet[str] = frozenset(
-    {"purged", "refaulted", "huge_asked", "huge_refused", "fork_lost", "purged_lazily", "prefault"}
+    {"purged", "refaulted", "huge_asked", "huge_refused", "fork_lost", "purged_lazily", "prefault", "purged_at_peak"}
 )
 _EXCEPTIONS: Dict[str, FrozenSet[str]] = {"memory": _COUNTS, "events": _BYTES}
 _OTHER = {"bytes": "count", "count": "bytes"}

@@ -29,6 +29,9 @@
 #define QUIET_SHARE 16
 #define QUIET_BYTES HK_MIB
 
+/* Chosen: this part of what the option `retain` lets stay, stays as the process's peak rises, too. */
+#define PEAK_RETAIN_SHARE 8
+
 hk_retention_terms_t hk_retention_terms(const hk_price_t *price) {
   uint64_t break_even_ms = hk_price_break_even_ms(price);
   bool is_cheap = hk_price_is_cheap(price->ns_per_mib_second);
@@ -42,6 +45,10 @@ hk_retention_terms_t hk_retention_terms(const hk_price_t *price) {
 
 size_t hk_retention_quiet_bytes(const hk_retention_view_t *view) {
   return hk_larger(view->in_use_bytes / QUIET_SHARE, hk_smaller(view->retain_bytes, QUIET_BYTES));
+}
+
+size_t hk_retention_peak_bytes(const hk_retention_view_t *view) {
+  return hk_larger(view->in_use_bytes / QUIET_SHARE, view->retain_bytes / PEAK_RETAIN_SHARE);
 }
 
 size_t hk_retention_floor(const hk_retention_t *retention, const hk_retention_view_t *view) {

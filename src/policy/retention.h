@@ -87,6 +87,9 @@ size_t hk_retention_floor(const hk_retention_t *retention, const hk_retention_vi
 /* Returns the dirty bytes that may stay in a quiet program, far from a memory limit. */
 size_t hk_retention_quiet_bytes(const hk_retention_view_t *view);
 
+/* Returns the dirty bytes that stay in any case as the process's peak rises (policy/peak.h). */
+size_t hk_retention_peak_bytes(const hk_retention_view_t *view);
+
 /* Sets the price of memory, at the start or later. Without effect when the price is not valid (hk_price_init).
  * `is_fixed`: nothing is learned. */
 void hk_retention_set_price(hk_retention_t *retention, uint64_t now_ms, uint64_t ns_per_mib_second, bool is_fixed);

@@ -328,9 +328,8 @@ static void note_wanted_locked(hk_dirty_part_t *part, const hk_retention_view_t 
   if (refaulted > 0) hk_stat_add(hk_stat_refaulted, refaulted);
 }
 
-/* Returns the dirty bytes that need not stay as the peak rises: a quiet program keeps the others, too. */
-static size_t beyond_quiet_bytes(const hk_retention_view_t *now) {
-  return hk_subtract_to_zero(now->dirty_bytes, hk_retention_quiet_bytes(now));
+static size_t spare_at_peak(const hk_retention_view_t *now) {
+  return hk_subtract_to_zero(now->dirty_bytes, hk_retention_peak_bytes(now));
 }
 
 hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) {
@@ -349,7 +348,7 @@ hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) 
   verdict.is_wakeup_sent = send_wakeup_locked(&now);
   note_calm_locked(part, &now, &verdict);
   end_change_locked(part);
-  verdict.is_peak_look_due = !verdict.is_too_much && hk_peak_is_due(&dirty.peak, now_ms, beyond_quiet_bytes(&now));
+  verdict.is_peak_look_due = !verdict.is_too_much && hk_peak_is_due(&dirty.peak, now_ms, spare_at_peak(&now));
   return verdict;
 }
 
@@ -372,8 +371,8 @@ size_t hk_dirty_look_at_peak(uint64_t now_ms, size_t *keep_bytes) {
   size_t peak_bytes = hk_os_peak_resident_bytes();
   hk_lock_acquire(hk_lock_space);
   hk_retention_view_t now = view_locked(now_ms);
-  *keep_bytes = hk_retention_quiet_bytes(&now);
-  size_t bytes = hk_peak_note(&dirty.peak, &dirty.retention.learn.price, now_ms, peak_bytes, beyond_quiet_bytes(&now));
+  *keep_bytes = hk_retention_peak_bytes(&now);
+  size_t bytes = hk_peak_note(&dirty.peak, &dirty.retention.learn.price, now_ms, peak_bytes, spare_at_peak(&now));
   hk_lock_release(hk_lock_space);
   return bytes;
 }

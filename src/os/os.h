@@ -141,8 +141,8 @@ typedef struct {
 } hk_os_memory_t;
 hk_os_memory_t hk_os_memory(void);
 
-/* Returns the highest resident memory of this process so far, in bytes, which may include that of the program before
- * exec; 0 where the system does not tell. One system call, whatever the process's size. */
+/* Returns hk_os_memory's peak by one system call, in bytes, but with that of the program before exec; 0 where the
+ * system does not tell. */
 size_t hk_os_peak_resident_bytes(void);
 
 /* Returns the number of mappings of this process, of at most hk_os_mapping_limit; 0 where the system does not tell.

@@ -1,10 +1,8 @@
 /* os/os_limit.c - L1. Implements the memory limits of os.h on Linux. */
-#define _GNU_SOURCE 1
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "base/atomic.h"
-#include "base/units.h"
 #include "os/memory_limit.h"
 #include "os/os.h"
 #include "os/own_stack.h"
@@ -46,13 +44,6 @@ bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
   if (hk_sandbox_is_own()) return false;
   look_t request = {.limit = limit};
   return hk_own_stack_run(look, &request) && request.is_told;
-}
-
-/* For the calling thread the kernel tells the process's peak too, and does not sum over all threads. */
-size_t hk_os_peak_resident_bytes(void) {
-  struct rusage usage;
-  if (hk_syscall2(SYS_getrusage, RUSAGE_THREAD, (long)&usage) != 0) return 0;
-  return (size_t)usage.ru_maxrss * HK_KIB;
 }
 
 static bool is_unlimited(int resource) {

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/arithmetic.h"
@@ -380,6 +381,13 @@ hk_os_memory_t hk_os_memory(void) {
   }
   hk_kernel_file_close(&file);
   return memory;
+}
+
+/* For the calling thread the kernel tells the process's peak too, and does not sum over all threads. */
+size_t hk_os_peak_resident_bytes(void) {
+  struct rusage usage;
+  if (hk_syscall2(SYS_getrusage, RUSAGE_THREAD, (long)&usage) != 0) return 0;
+  return (size_t)usage.ru_maxrss * HK_KIB;
 }
 
 size_t hk_os_mapping_count(void) {

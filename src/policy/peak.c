@@ -12,15 +12,14 @@
 /* Chosen: the budget stops growing after this time, in ms (50 days). */
 #define LONGEST_MS (UINT64_C(1) << 32)
 
-bool hk_peak_is_due(hk_peak_t *peak, uint64_t now_ms, size_t spare_bytes) {
-  if (spare_bytes < LEAST_BYTES || now_ms <= peak->look_ms) return false;
+bool hk_peak_is_due(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, size_t spare_bytes) {
+  if (spare_bytes < LEAST_BYTES || now_ms <= peak->look_ms || hk_price_is_cheap(price->ns_per_mib_second)) return false;
   if (peak->start_ms == 0) peak->start_ms = now_ms;
   peak->look_ms = now_ms;
   return true;
 }
 
 static size_t budget_bytes(const hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms) {
-  if (hk_price_is_cheap(price->ns_per_mib_second)) return 0;
   uint64_t lived_ms = hk_smaller(hk_subtract_to_zero(now_ms, peak->start_ms), LONGEST_MS);
   return lived_ms * NS_PER_MS / HK_PEAK_TIME_SHARE / (price->give_ns + price->want_ns) * HK_MIB;
 }

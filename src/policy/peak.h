@@ -19,7 +19,7 @@
 HK_C_BEGIN
 
 /* Chosen: the budget. Purging memory for the peak and faulting it in again may take this part of the time since the
- * first look (measured: docs/experiments/2026-11-28-purge-at-the-peak.md). Where memory is cheap, there is none. */
+ * first look (measured: docs/experiments/2026-11-28-purge-at-the-peak.md). */
 #define HK_PEAK_TIME_SHARE 25
 
 /* Initially all zero, and in a child of fork again. */
@@ -33,8 +33,8 @@ typedef struct {
 } hk_peak_t;
 
 /* Returns whether the caller is to ask the system for the process's peak now, and to call hk_peak_note. True once in a
- * ms, where memory could be purged: `spare_bytes` of it are dirty and need not stay. */
-bool hk_peak_is_due(hk_peak_t *peak, uint64_t now_ms, size_t spare_bytes);
+ * ms, where memory could be purged: `spare_bytes` of it are dirty and need not stay. False where memory is cheap. */
+bool hk_peak_is_due(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, size_t spare_bytes);
 
 /* Notes the process's peak as the system tells it. Threads may ask in one order, and note in another. Returns how many
  * of the spare bytes are to be purged, and counts them as purged; 0 where the peak has not risen. */

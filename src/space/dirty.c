@@ -79,18 +79,6 @@ static HK_COLD void follow_options_locked(uint64_t now_ms) {
   hk_retention_set_price(&dirty.retention, now_ms, hk_option.mode, !hk_option_is_learning());
 }
 
-/* Returns when the last change was made that was put off, and clears that; 0 when there was none. The exchange comes
- * before the caller reads the sums, and the part's holder sets the time after it has changed them: a change that is
- * missed here is noted by the next call. */
-static uint64_t take_put_off_locked(void) {
-  uint64_t last_ms = 0;
-  for (unsigned i = 0; i < hk_dirty_part_count(); i++) {
-    _Atomic(uint64_t) *put_off_ms = &hk_dirty_part_at(i)->put_off_ms;
-    if (hk_load_relaxed(put_off_ms) != 0) last_ms = hk_larger(last_ms, hk_exchange_acq_rel(put_off_ms, 0));
-  }
-  return last_ms;
-}
-
 /* This function is not inline, so that its sums take no stack from the learner's calls. */
 static HK_NOINLINE void set_sums(hk_retention_view_t *view) {
   hk_dirty_sums_t sums = hk_dirty_sums();
@@ -103,7 +91,7 @@ static HK_NOINLINE void set_sums(hk_retention_view_t *view) {
 /* Notes the changes that were put off, if there are any, for a caller that needs the retention's state. The sums of
  * `changed`, which the caller is changing, are those of its change before; NULL: no part is changing. */
 static void make_up_locked(hk_dirty_part_t *changed) {
-  uint64_t last_ms = take_put_off_locked();
+  uint64_t last_ms = hk_dirty_take_put_off_locked();
   if (HK_LIKELY(last_ms == 0)) return;
   dirty.put_off.now_ms = last_ms;
   set_sums(&dirty.put_off);
@@ -237,23 +225,8 @@ static bool send_wakeup_locked(const hk_retention_view_t *now) {
   return is_sent;
 }
 
-/* Returns the sums that decide whether a change of the part may be put off: for a shard its own and the extents', for
- * the extents all. Other shards' lines are not read at each change; each shard has a share of what may be. */
-HK_INLINE hk_dirty_sums_t sums_seen_by(hk_dirty_part_t *part) {
-  if (part == &hk_dirty_extents) return hk_dirty_sums();
-  hk_dirty_sums_t sums = {0};
-  hk_dirty_add(&sums, part);
-  hk_dirty_add(&sums, &hk_dirty_extents);
-  return sums;
-}
-
-static void end_change_locked(hk_dirty_part_t *part) {
-  part->ended_in_use_bytes = hk_load_relaxed(&part->in_use_bytes);
-  part->ended_dirty_bytes = hk_load_relaxed(&part->dirty_bytes);
-}
-
 bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms) {
-  hk_dirty_sums_t sums = sums_seen_by(part);
+  hk_dirty_sums_t sums = hk_dirty_sums_seen_by(part);
   size_t least = hk_smaller(sums.in_use_bytes, part->look.in_use_bytes);
   size_t most = hk_larger(sums.in_use_bytes, part->look.in_use_bytes);
   bool is_same = now_ms == part->look.at_ms && hk_load_relaxed(&look_round) == part->look.round &&
@@ -264,8 +237,8 @@ bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms) {
   if (!is_within || hk_load_relaxed(&hk_recording_state.is_on)) return false;
   if (part->wanted_bytes != 0 && part->look.is_refault_possible) return false;
   part->wanted_bytes = 0;
-  end_change_locked(part);
-  hk_store_release(&part->put_off_ms, now_ms); /* with take_put_off_locked: the sums come first */
+  hk_dirty_end_change_locked(part);
+  hk_store_release(&part->put_off_ms, now_ms); /* with hk_dirty_take_put_off_locked: the sums come first */
   return true;
 }
 
@@ -305,7 +278,7 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retenti
   size_t most_held = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
   most_held = hk_subtract_to_zero(most_held, now->apart_bytes); /* the sums of the parts are without */
   most_held = hk_smaller(most_held, hk_purge_wakeup_next_look_bytes_locked(held(now)));
-  hk_dirty_sums_t seen = sums_seen_by(part);
+  hk_dirty_sums_t seen = hk_dirty_sums_seen_by(part);
   bool has_shard = part != &hk_dirty_extents;
   size_t dirty_shares = has_shard ? hk_larger(hk_load_relaxed(&hk_shard_used), 1) : 1;
   part->look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
@@ -329,7 +302,7 @@ static void note_wanted_locked(hk_dirty_part_t *part, const hk_retention_view_t 
 }
 
 static size_t spare_at_peak(const hk_retention_view_t *now) {
-  return hk_subtract_to_zero(now->dirty_bytes, hk_retention_peak_bytes(now));
+  return hk_subtract_to_zero(now->dirty_bytes + now->lazy_bytes, hk_retention_peak_bytes(now));
 }
 
 hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) {
@@ -347,8 +320,9 @@ hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) 
   leave_old_locked(&now, &verdict);
   verdict.is_wakeup_sent = send_wakeup_locked(&now);
   note_calm_locked(part, &now, &verdict);
-  end_change_locked(part);
-  verdict.is_peak_look_due = !verdict.is_too_much && hk_peak_is_due(&dirty.peak, now_ms, spare_at_peak(&now));
+  hk_dirty_end_change_locked(part);
+  verdict.is_peak_look_due =
+      !verdict.is_too_much && hk_peak_is_due(&dirty.peak, &dirty.retention.learn.price, now_ms, spare_at_peak(&now));
   return verdict;
 }
 

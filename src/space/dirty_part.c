@@ -23,6 +23,15 @@ hk_dirty_sums_t hk_dirty_sums(void) {
   return sums;
 }
 
+uint64_t hk_dirty_take_put_off_locked(void) {
+  uint64_t last_ms = 0;
+  for (unsigned i = 0; i < hk_dirty_part_count(); i++) {
+    _Atomic(uint64_t) *put_off_ms = &hk_dirty_part_at(i)->put_off_ms;
+    if (hk_load_relaxed(put_off_ms) != 0) last_ms = hk_larger(last_ms, hk_exchange_acq_rel(put_off_ms, 0));
+  }
+  return last_ms;
+}
+
 static uint64_t youngest_of_all(void) {
   uint64_t youngest = hk_load_relaxed(&newest_age);
   for (unsigned i = 0; i < hk_dirty_part_count(); i++) {

@@ -71,9 +71,30 @@ HK_INLINE void hk_dirty_add(hk_dirty_sums_t *sums, hk_dirty_part_t *part) {
   sums->lazy_bytes += hk_load_relaxed(&part->lazy_bytes);
 }
 
+/* Returns the sums that decide whether a change of the part may be put off: for a shard its own and the extents', for
+ * the extents all. Other shards' lines are not read at each change; each shard has a share of what may be. */
+HK_INLINE hk_dirty_sums_t hk_dirty_sums_seen_by(hk_dirty_part_t *part) {
+  if (part == &hk_dirty_extents) return hk_dirty_sums();
+  hk_dirty_sums_t sums = {0, 0, 0};
+  hk_dirty_add(&sums, part);
+  hk_dirty_add(&sums, &hk_dirty_extents);
+  return sums;
+}
+
 /* Return fields of hk_dirty_sums. */
 HK_INLINE size_t hk_dirty_total(void) { return hk_dirty_sums().dirty_bytes; }
 HK_INLINE size_t hk_dirty_in_use(void) { return hk_dirty_sums().in_use_bytes; }
+
+/* Ends a change, which is noted now or put off. Requires the part's lock. */
+HK_INLINE void hk_dirty_end_change_locked(hk_dirty_part_t *part) {
+  part->ended_in_use_bytes = hk_load_relaxed(&part->in_use_bytes);
+  part->ended_dirty_bytes = hk_load_relaxed(&part->dirty_bytes);
+}
+
+/* Returns when the last change was made that was put off, and clears that; 0 when there was none. Requires
+ * hk_lock_space. The exchange comes before the caller reads the sums, and the part's holder sets the time after it has
+ * changed them: a change that is missed here is noted by the next call. */
+uint64_t hk_dirty_take_put_off_locked(void);
 
 /* Returns the next age for memory of the part. Requires the part's lock. Ages grow: the lower one is older. Never 0.
  * Ages of different shards follow each other about in the order of time. */

@@ -315,6 +315,7 @@ uint64_t hk_os_process_secret(void) { return 42; }
 const char *const *hk_os_environment(void) { return nullptr; }
 bool hk_os_is_secure_exec(void) { return false; }
 hk_os_memory_t hk_os_memory(void) { return hk_os_memory_t{}; }
+size_t hk_os_peak_resident_bytes(void) { return 0; }
 bool hk_os_thread_exit_init(void (*)(void)) { return true; }
 bool hk_os_thread_exit_arm(void) { return true; }
 void hk_os_at_fork(void (*)(void)) {}

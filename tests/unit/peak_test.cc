@@ -18,7 +18,7 @@ class Peak : public testing::Test {
   // At first the system tells kPeak, and nothing is to be done.
   void SetUp() override {
     ASSERT_TRUE(hk_price_init(&price_, HK_PRICE_BALANCED));
-    ASSERT_TRUE(hk_peak_is_due(&peak_, kStart, kPlenty));
+    ASSERT_TRUE(hk_peak_is_due(&peak_, &price_, kStart, kPlenty));
     ASSERT_EQ(NoteAt(kStart, kPeak, kPlenty), 0u);
   }
 
@@ -96,9 +96,10 @@ TEST_F(Peak, AMachineOnWhichPurgesCostMoreHasASmallerBudget) {
   EXPECT_EQ(NoteAt(three_ms, kPeak + kPlenty, kPlenty), 10 * HK_MIB);
 }
 
-TEST_F(Peak, NothingGoesWhereMemoryIsCheap) {
-  ASSERT_TRUE(hk_price_init(&price_, HK_PRICE_FAST));
-  EXPECT_EQ(NoteLate(kPeak + 5 * HK_MIB, kPlenty), 0u);
+TEST_F(Peak, TheSystemIsNotAskedWhereMemoryIsCheap) {
+  EXPECT_TRUE(hk_peak_is_due(&peak_, &price_, kStart + 1, kPlenty));
+  ASSERT_TRUE(hk_price_init(&price_, HK_PRICE_BALANCED - 1));
+  EXPECT_FALSE(hk_peak_is_due(&peak_, &price_, kStart + 2, kPlenty));
 }
 
 TEST_F(Peak, WhereMemoryIsDearerTheBudgetIsTheSame) {
@@ -120,16 +121,16 @@ TEST_F(Peak, WhereTheSystemDoesNotTellNothingGoes) {
 }
 
 TEST_F(Peak, TheSystemIsAskedOnceInAMillisecond) {
-  EXPECT_FALSE(hk_peak_is_due(&peak_, kStart, kPlenty));
-  EXPECT_FALSE(hk_peak_is_due(&peak_, kStart - 1, kPlenty)) << "a clock that steps back stands still";
-  EXPECT_TRUE(hk_peak_is_due(&peak_, kStart + 1, kPlenty));
-  EXPECT_FALSE(hk_peak_is_due(&peak_, kStart + 1, kPlenty));
+  EXPECT_FALSE(hk_peak_is_due(&peak_, &price_, kStart, kPlenty));
+  EXPECT_FALSE(hk_peak_is_due(&peak_, &price_, kStart - 1, kPlenty)) << "a clock that steps back stands still";
+  EXPECT_TRUE(hk_peak_is_due(&peak_, &price_, kStart + 1, kPlenty));
+  EXPECT_FALSE(hk_peak_is_due(&peak_, &price_, kStart + 1, kPlenty));
 }
 
 TEST_F(Peak, TheSystemIsNotAskedWhereNothingCouldGo) {
-  EXPECT_FALSE(hk_peak_is_due(&peak_, kStart + 1, 0));
-  EXPECT_FALSE(hk_peak_is_due(&peak_, kStart + 1, 63 * HK_KIB));
-  EXPECT_TRUE(hk_peak_is_due(&peak_, kStart + 1, 64 * HK_KIB));
+  EXPECT_FALSE(hk_peak_is_due(&peak_, &price_, kStart + 1, 0));
+  EXPECT_FALSE(hk_peak_is_due(&peak_, &price_, kStart + 1, 63 * HK_KIB));
+  EXPECT_TRUE(hk_peak_is_due(&peak_, &price_, kStart + 1, 64 * HK_KIB));
 }
 
 TEST_F(Peak, NumbersAtTheirEnds) {

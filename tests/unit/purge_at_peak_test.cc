@@ -34,6 +34,14 @@ void FreeApart(size_t count, size_t bytes) {
   ASSERT_EQ(DirtyBytes(), count * bytes);
 }
 
+// 32 superslabs have a free run of 1 MiB each, and one in use.
+void FreeRunsApart() {
+  bool zero;
+  std::vector<void *> runs;
+  for (int i = 0; i < 64; i++) runs.push_back(hk_run_alloc(HK_MIB, HK_SLAB_BYTES, &zero));
+  for (size_t i = 0; i < runs.size(); i += 2) (void)hk_run_free(hk_slab_of(runs[i]));
+}
+
 HK_FRESH_TEST(PurgeAtPeak, AsMuchGoesAsThePeakRises) {
   FreeApart(16, 2 * HK_MIB);
   StirAt(kPeak + 4 * HK_MIB);
@@ -59,15 +67,12 @@ HK_FRESH_TEST(PurgeAtPeak, AnExtentGoesWhenThePeakHasRisenByAQuarterOfIt) {
   EXPECT_EQ(Purged(), 16 * HK_MIB);
 }
 
-// A superslab goes as a whole, for a rise of a slab.
+// A rise of a slab takes a superslab's free run.
 HK_FRESH_TEST(PurgeAtPeak, WhatGoesBeyondARiseCountsForTheNextOnes) {
   hk_option.learn = hk_learn_off;
   hk_option.retain = 64 * HK_MIB;
   fake_os_set_memory(kPeak, kPeak);
-  bool zero;
-  std::vector<void *> runs;
-  for (int i = 0; i < 64; i++) runs.push_back(hk_run_alloc(HK_MIB, HK_SLAB_BYTES, &zero));
-  for (size_t i = 0; i < runs.size(); i += 2) (void)hk_run_free(hk_slab_of(runs[i]));
+  FreeRunsApart();
   StirAt(kPeak);
   StirAt(kPeak + 64 * HK_KIB);
   EXPECT_EQ(Purged(), HK_MIB);
@@ -122,13 +127,21 @@ HK_FRESH_TEST(PurgeAtPeak, NothingGoesAtTheFastPrice) {
   EXPECT_EQ(Purged(), 0u);
 }
 
+HK_FRESH_TEST(PurgeAtPeak, LazilyPurgedMemoryGoesWhereLittleIsDirty) {
+  hk_option.purge = hk_purge_free;
+  hk_option.retain = 0;
+  FreeRunsApart();
+  size_t lazy_bytes = hk_dirty_sums().lazy_bytes;
+  StirAt(kPeak);
+  StirAt(kPeak + 4 * HK_MIB);
+  EXPECT_EQ(Purged(), 4 * HK_MIB);
+  EXPECT_LT(hk_dirty_sums().lazy_bytes, lazy_bytes);
+}
+
 HK_FRESH_TEST(PurgeAtPeak, LazilyPurgedMemoryGoesFirst) {
   hk_option.purge = hk_purge_free;
   hk_option.retain = 0;
-  bool zero;
-  std::vector<void *> runs;
-  for (int i = 0; i < 64; i++) runs.push_back(hk_run_alloc(HK_MIB, HK_SLAB_BYTES, &zero));
-  for (size_t i = 0; i < runs.size(); i += 2) (void)hk_run_free(hk_slab_of(runs[i]));
+  FreeRunsApart();
   size_t lazy_bytes = hk_dirty_sums().lazy_bytes;
   ASSERT_GT(lazy_bytes, 8 * HK_MIB);
   hk_option.retain = 64 * HK_MIB;

@@ -96,18 +96,21 @@ def fails(compile_c: Compile) -> Path:
 
 @pytest.fixture
 def busy(compile_c: Compile) -> Path:
-    """A program that holds memory for a moment: `busy MIB MILLISECONDS`."""
+    """A program that holds memory for a moment: `busy MIB MILLISECONDS`. A test that asks all processes of the machine
+    interrupts its sleep."""
     return compile_c(
         "busy",
         r"""
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 int main(int argc, char **argv) {
   size_t bytes = strtoul(argv[1], NULL, 10) << 20;
   char *volatile block = malloc(bytes);
   memset(block, 1, bytes);
-  usleep(1000 * atoi(argv[2]));
+  long ms = atol(argv[2]);
+  struct timespec rest = {ms / 1000, ms % 1000 * 1000000};
+  while (nanosleep(&rest, &rest) != 0) continue;
   return block[bytes - 1] != 1;
 }
 """,

@@ -84,10 +84,21 @@ static void release_all(hk_list_t *rows) {
   hk_superslab_release_all(rows);
 }
 
-/* Counts what has become of the sparse runs, which were `old_slabs`, and gives `rows` to the superslabs. */
-static void settle_sparse(hk_heap_t *heap, size_t old_slabs, hk_list_t *rows) {
-  hk_bump_relaxed(&heap->spare_slabs, (uint32_t)(heap->sparse.kept.slabs - old_slabs));
-  release_all(rows);
+/* A change of the sparse runs that a heap keeps: those it had before, and the rows that it gives up. */
+typedef struct {
+  size_t old_slabs;
+  hk_list_t rows;
+} sparse_change_t;
+
+static void begin_change(const hk_heap_t *heap, sparse_change_t *change) {
+  change->old_slabs = heap->sparse.kept.slabs;
+  hk_list_init(&change->rows);
+}
+
+/* Counts what the heap keeps now, and gives the rows to the superslabs. */
+static void end_change(hk_heap_t *heap, sparse_change_t *change) {
+  hk_bump_relaxed(&heap->spare_slabs, (uint32_t)(heap->sparse.kept.slabs - change->old_slabs));
+  release_all(&change->rows);
 }
 
 /* Gives the rows of the lists and the reserve to the superslabs. */
@@ -108,11 +119,10 @@ static void flush_with_reserve(hk_heap_t *heap) {
 }
 
 static void flush_sparse(hk_heap_t *heap) {
-  hk_list_t rows;
-  hk_list_init(&rows);
-  size_t old_slabs = heap->sparse.kept.slabs;
-  hk_sparse_list_all(&heap->sparse, &rows);
-  settle_sparse(heap, old_slabs, &rows);
+  sparse_change_t change;
+  begin_change(heap, &change);
+  hk_sparse_list_all(&heap->sparse, &change.rows);
+  end_change(heap, &change);
 }
 
 void hk_spare_flush(hk_heap_t *heap) {
@@ -149,11 +159,10 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
 }
 
 static bool keep_sparse(hk_heap_t *heap, hk_slab_t *head) {
-  hk_list_t rows;
-  hk_list_init(&rows);
-  size_t old_slabs = heap->sparse.kept.slabs;
-  bool is_kept = hk_sparse_keep(&heap->sparse, head, room(heap), &rows);
-  settle_sparse(heap, old_slabs, &rows);
+  sparse_change_t change;
+  begin_change(heap, &change);
+  bool is_kept = hk_sparse_keep(&heap->sparse, head, room(heap), &change.rows);
+  end_change(heap, &change);
   return is_kept;
 }
 
@@ -169,11 +178,10 @@ void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head) {
 }
 
 void hk_spare_pass_time_slow(hk_heap_t *heap) {
-  hk_list_t rows;
-  hk_list_init(&rows);
-  size_t old_slabs = heap->sparse.kept.slabs;
-  hk_sparse_pass_time(&heap->sparse, hk_os_coarse_ms(), room(heap), &rows);
-  settle_sparse(heap, old_slabs, &rows);
+  sparse_change_t change;
+  begin_change(heap, &change);
+  hk_sparse_pass_time(&heap->sparse, hk_os_coarse_ms(), room(heap), &change.rows);
+  end_change(heap, &change);
 }
 
 /* ---- For spans. */

@@ -210,9 +210,9 @@ static void check_options(void) {
 static void start_guards(void) {
   hk_guard_start_t started = hk_guarded_start(hk_option.guard);
   if (started == hk_guard_on) return;
-  hk_option_warn("HAKMEM_GUARD", "", "is not used",
-                 started == hk_guard_no_memory ? "the system refuses the addresses"
-                                               : "a system call filter may kill for a signal handler");
+  hk_option_warn_unused("HAKMEM_GUARD", hk_option.guard,
+                        started == hk_guard_no_memory ? "the system refuses the addresses"
+                                                      : "a system call filter may kill for a signal handler");
 }
 
 __attribute__((constructor)) static void start(void) {

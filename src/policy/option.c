@@ -209,6 +209,14 @@ void hk_option_warn(const char *variable, const char *value, const char *complai
   hk_option_line_end(&line);
 }
 
+void hk_option_warn_unused(const char *variable, uint64_t number, const char *reason) {
+  char buffer[24];
+  hk_format_t value;
+  hk_format_init(&value, buffer, sizeof buffer);
+  hk_format_decimal(&value, number);
+  hk_option_warn(variable, buffer, "is not used", reason);
+}
+
 const char *hk_option_next_set(unsigned *index, hk_format_t *value) {
   for (; *index < option_count; (*index)++) {
     const option_t *option = &options[*index];

@@ -47,6 +47,9 @@ const char *hk_option_next_set(unsigned *index, hk_format_t *value);
  * used. */
 void hk_option_warn(const char *variable, const char *value, const char *complaint, const char *reason);
 
+/* Warns so that a number which is set is not used. */
+void hk_option_warn_unused(const char *variable, uint64_t number, const char *reason);
+
 HK_C_END
 
 #endif /* HK_POLICY_OPTION_H */

@@ -272,26 +272,20 @@ static HK_COLD const char *why_not(hk_os_signal_t result) {
   }
 }
 
-static HK_COLD void warn(const char *option, uint64_t number, const char *reason) {
-  char buffer[24];
-  hk_format_t value;
-  hk_format_init(&value, buffer, sizeof buffer);
-  hk_format_decimal(&value, number);
-  hk_option_warn(option, buffer, "is not used", reason);
-}
-
 /* Prints no warning when the default is in use, because the user has not chosen it. Returns whether it is taken. */
 static bool take_tool_signal(void) {
   if (hk_option.attach_signal == 0) return false;
   hk_os_signal_t result = hk_os_signal_take((unsigned)hk_option.attach_signal, true, on_attach);
-  if (result == hk_os_signal_unfit) warn("HAKMEM_ATTACH_SIGNAL", hk_option.attach_signal, why_not(result));
+  if (result == hk_os_signal_unfit)
+    hk_option_warn_unused("HAKMEM_ATTACH_SIGNAL", hk_option.attach_signal, why_not(result));
   return result == hk_os_signal_taken;
 }
 
 static void take_report_signal(void) {
   if (hk_option.stats_signal == 0) return;
   hk_os_signal_t result = hk_os_signal_take((unsigned)hk_option.stats_signal, false, on_report);
-  if (result != hk_os_signal_taken) warn("HAKMEM_STATS_SIGNAL", hk_option.stats_signal, why_not(result));
+  if (result != hk_os_signal_taken)
+    hk_option_warn_unused("HAKMEM_STATS_SIGNAL", hk_option.stats_signal, why_not(result));
 }
 
 void hk_serve_prepare(void) {
@@ -299,7 +293,7 @@ void hk_serve_prepare(void) {
   hk_stats_file_check();
   if (hk_os_is_secure_exec()) return;
   if (take_tool_signal() && hk_option.stats_signal == hk_option.attach_signal) {
-    warn("HAKMEM_STATS_SIGNAL", hk_option.stats_signal, "it is that of HAKMEM_ATTACH_SIGNAL");
+    hk_option_warn_unused("HAKMEM_STATS_SIGNAL", hk_option.stats_signal, "it is that of HAKMEM_ATTACH_SIGNAL");
   } else {
     take_report_signal();
   }

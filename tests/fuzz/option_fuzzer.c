@@ -4,6 +4,7 @@
 #define hk_option fuzzed_option
 #define hk_option_load fuzzed_option_load
 #define hk_option_warn fuzzed_option_warn
+#define hk_option_warn_unused fuzzed_option_warn_unused
 #define hk_option_next_set fuzzed_option_next_set
 /* A process reads its environment once. This file includes the reader's, so that each input can be read. */
 #include "policy/option.c"

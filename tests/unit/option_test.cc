@@ -239,6 +239,17 @@ TEST(Option, WarningOfAValueThatIsOfNoUse) {
             0);
 }
 
+TEST(Option, WarningOfANumberThatIsNotUsed) {
+  EXPECT_EQ(InChild([] {
+              hk_option_warn_unused("HAKMEM_GUARD", 1000000000, "the system refuses the addresses");
+              HK_CHILD_CHECK(strcmp(fake_os_stderr(),
+                                    "hakmem: warning: HAKMEM_GUARD=1000000000 is not used: the system refuses the "
+                                    "addresses (see: hakmem help options)\n") == 0);
+              return 0;
+            }),
+            0);
+}
+
 TEST(Option, WarningOfASize) {
   Loaded loaded = Load({"HAKMEM_RETAIN=abc"});
   EXPECT_STREQ(loaded.warnings,

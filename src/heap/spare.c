@@ -90,13 +90,13 @@ typedef struct {
   hk_list_t rows;
 } sparse_change_t;
 
-static void begin_change(const hk_heap_t *heap, sparse_change_t *change) {
+static void begin_sparse_change(const hk_heap_t *heap, sparse_change_t *change) {
   change->old_slabs = heap->sparse.kept.slabs;
   hk_list_init(&change->rows);
 }
 
 /* Counts what the heap keeps now, and gives the rows to the superslabs. */
-static void end_change(hk_heap_t *heap, sparse_change_t *change) {
+static void end_sparse_change(hk_heap_t *heap, sparse_change_t *change) {
   hk_bump_relaxed(&heap->spare_slabs, (uint32_t)(heap->sparse.kept.slabs - change->old_slabs));
   release_all(&change->rows);
 }
@@ -120,9 +120,9 @@ static void flush_with_reserve(hk_heap_t *heap) {
 
 static void flush_sparse(hk_heap_t *heap) {
   sparse_change_t change;
-  begin_change(heap, &change);
+  begin_sparse_change(heap, &change);
   hk_sparse_list_all(&heap->sparse, &change.rows);
-  end_change(heap, &change);
+  end_sparse_change(heap, &change);
 }
 
 void hk_spare_flush(hk_heap_t *heap) {
@@ -160,9 +160,9 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
 
 static bool keep_sparse(hk_heap_t *heap, hk_slab_t *head) {
   sparse_change_t change;
-  begin_change(heap, &change);
+  begin_sparse_change(heap, &change);
   bool is_kept = hk_sparse_keep(&heap->sparse, head, room(heap), &change.rows);
-  end_change(heap, &change);
+  end_sparse_change(heap, &change);
   return is_kept;
 }
 
@@ -179,9 +179,9 @@ void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head) {
 
 void hk_spare_pass_time_slow(hk_heap_t *heap) {
   sparse_change_t change;
-  begin_change(heap, &change);
+  begin_sparse_change(heap, &change);
   hk_sparse_pass_time(&heap->sparse, hk_os_coarse_ms(), room(heap), &change.rows);
-  end_change(heap, &change);
+  end_sparse_change(heap, &change);
 }
 
 /* ---- For spans. */

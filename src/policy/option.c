@@ -210,7 +210,7 @@ void hk_option_warn(const char *variable, const char *value, const char *complai
 }
 
 void hk_option_warn_unused(const char *variable, uint64_t number, const char *reason) {
-  char buffer[24];
+  char buffer[24]; /* a number has up to 20 digits */
   hk_format_t value;
   hk_format_init(&value, buffer, sizeof buffer);
   hk_format_decimal(&value, number);

@@ -47,7 +47,7 @@ const char *hk_option_next_set(unsigned *index, hk_format_t *value);
  * used. */
 void hk_option_warn(const char *variable, const char *value, const char *complaint, const char *reason);
 
-/* Warns so that a number which is set is not used. */
+/* Writes the same for an option whose value is a number: "<variable>=<value> is not used: <reason>". */
 void hk_option_warn_unused(const char *variable, uint64_t number, const char *reason);
 
 HK_C_END

@@ -94,7 +94,13 @@ static void remove_range(uintptr_t start, size_t bytes) {
 
 size_t hk_os_page_size(void) { return memory.page_size; }
 
-size_t hk_os_mapping_count(void) { return range_count; }
+size_t hk_os_mapping_count(void) {
+  fake_os_lock();
+  size_t count = range_count;
+  fake_os_unlock();
+  return count;
+}
+
 size_t hk_os_mapping_limit(void) { return HK_OS_MAPPING_LIMIT; }
 
 static bool is_over_limit(size_t more_bytes) {

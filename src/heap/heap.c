@@ -37,8 +37,7 @@ static void reset_class(hk_heap_t *heap, unsigned class_index) {
   hk_store_release(&state->active, NULL);
   state->partial = (hk_list_t){NULL, NULL};
   state->carve_count = state->room = 0;
-  state->parts_filled = 0;
-  state->parts_to_skip = state->guests = 0;
+  state->guests = 0;
   state->spilled = 0;
 }
 

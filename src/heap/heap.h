@@ -46,14 +46,12 @@ typedef struct {
   /* The span that the bin allocates from, whose frees come straight to the bin. Other threads read it:
    * purge_drain.h. */
   _Atomic(hk_slab_t *) active;
-  hk_list_t partial;     /* spans worth allocating from, through link; not initialised before the first span */
-  uint16_t carve_count;  /* blocks to carve next time; 0 before the first time */
-  int8_t parts_filled;   /* mid: parts in a row that the program filled, or below 0 did not fill (span_prefault.c) */
-  uint8_t parts_to_skip; /* mid: parts that go by that without a look */
-  uint16_t room;         /* mid: the most blocks that the bin's list may have */
-  uint8_t spilled;       /* mid: blocks spilled since the list last ran out; UINT8_MAX: that many or more */
-  uint8_t guests : 7;    /* tiny: requests that a coarse class served instead */
-  bool carved_zero : 1;  /* mid: the last refill carved memory known to be zero */
+  hk_list_t partial;    /* spans worth allocating from, through link; not initialised before the first span */
+  uint16_t carve_count; /* blocks to carve next time; 0 before the first time */
+  uint16_t room;        /* mid: the most blocks that the bin's list may have */
+  uint8_t spilled;      /* mid: blocks spilled since the list last ran out; UINT8_MAX: that many or more */
+  uint8_t guests : 7;   /* tiny: requests that a coarse class served instead */
+  bool carved_zero : 1; /* mid: the last refill carved memory known to be zero */
 } hk_bin_state_t;
 
 /* A batch: blocks of one other heap that are sent together. */

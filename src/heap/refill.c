@@ -1,6 +1,7 @@
 /* heap/refill.c - L4. See refill.h. */
 #include "heap/refill.h"
 
+#include "base/arithmetic.h"
 #include "base/bits.h"
 #include "heap/heap_check.h"
 #include "heap/mid.h"
@@ -37,11 +38,16 @@ static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
 }
 
 /* Returns fewer where the last block then ends with a page: a small carving does not touch another page for a block or
- * two. */
+ * two. Of memory that was never used it returns the blocks that begin in one page: linking them takes one page fault,
+ * and so no request waits for several (measured: docs/experiments/2026-11-29-a-page-a-refill.md). */
 static unsigned next_tiny_count(hk_bin_state_t *state, const hk_slab_t *span, size_t block_bytes) {
   unsigned count = next_count(state, block_bytes), carved = hk_load_relaxed(&((hk_slab_t *)span)->carved);
-  size_t first = carved % hk_class_blocks_per_slab(span->class_index) * block_bytes;
-  size_t end = hk_align_down(first + count * block_bytes, hk_os_page_size());
+  size_t first = carved % hk_class_blocks_per_slab(span->class_index) * block_bytes, page_bytes = hk_os_page_size();
+  if (span->zero) {
+    size_t end = hk_align_up(first + 1, page_bytes);
+    return (unsigned)hk_smaller(count, (end - first + block_bytes - 1) / block_bytes);
+  }
+  size_t end = hk_align_down(first + count * block_bytes, page_bytes);
   return end >= first + block_bytes ? (unsigned)((end - first) / block_bytes) : count;
 }
 

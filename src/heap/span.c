@@ -7,7 +7,6 @@
 #include "heap/handover.h"
 #include "heap/heap_check.h"
 #include "heap/named.h"
-#include "heap/span_prefault.h"
 #include "heap/spare.h"
 #include "os/os.h"
 #include "space/class_slabs.h"
@@ -427,9 +426,7 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
   uintptr_t start = hk_slab_start(span);
   unsigned last_index = carved + count - 1;
-  uintptr_t first = block_start(start, per_slab, block_bytes, carved);
   uintptr_t last = block_start(start, per_slab, block_bytes, last_index);
-  if (span->zero && !hk_short_span_is(span)) hk_span_prefault(heap, span->class_index, first, last);
   if (HK_HARDENED) { /* a child of fork loses the blocks, and does not find half of a link in one */
     hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
     hk_keep_store_order();
@@ -445,7 +442,6 @@ hk_block_t *hk_span_carve_untouched(hk_heap_t *heap, hk_slab_t *span) {
   unsigned carved = carved_of(span), class_index = span->class_index;
   if (carved == hk_span_capacity(span)) return NULL;
   uintptr_t block = block_start(hk_slab_start(span), hk_class_blocks_per_slab(class_index), span->block_bytes, carved);
-  if (!hk_short_span_is(span)) hk_span_prefault(heap, class_index, block, block);
   hk_store_relaxed(&span->carved, (uint16_t)(carved + 1));
   note_carved_mid(heap, span, 1);
   hk_heap_effective_list(heap, class_index)->countdown++; /* the block goes out at once */

@@ -31,7 +31,6 @@ extern "C" {
 #include "heap/remote.h"
 #include "heap/search.h"
 #include "heap/span.h"
-#include "heap/span_prefault.h"
 #include "heap/spare.h"
 #include "heap/steal.h"
 #include "heap/thread.h"

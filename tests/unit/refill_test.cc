@@ -67,11 +67,20 @@ HK_FRESH_TEST(Refill, InTheFirstHeapEachClassServesItself) {
 
 // ---- How many blocks are carved.
 
-std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times) {
+enum class Memory { kNeverUsed, kUsed };
+
+std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times, Memory memory = Memory::kNeverUsed) {
   hk_heap_t *heap = hk_heap_take();
+  if (memory == Memory::kUsed) {
+    bool zero = false;
+    std::vector<void *> runs;
+    while (runs.size() < 3) runs.push_back(hk_run_alloc(HK_SUPERSLAB_BYTES, 1, &zero));
+    for (void *run : runs) EXPECT_TRUE(hk_run_free(hk_slab_of(run)));
+  }
   std::vector<unsigned> counts;
   for (unsigned i = 0; i < times; i++) {
     if (!hk_refill(heap, class_index, nullptr)) break;
+    EXPECT_EQ(heap->state[class_index].active.load()->zero, memory == Memory::kNeverUsed);
     counts.push_back(ListLength(heap->bin[class_index].free));
     (void)PopAll(heap, class_index);
   }
@@ -80,21 +89,40 @@ std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times) {
   return counts;
 }
 
-HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCarvedInWholePages) {
+HK_FRESH_TEST(Refill, OfUsedMemoryAQuarterMoreBlocksAreCarvedEachTimeInWholePages) {
   using Counts = std::vector<unsigned>;
-  EXPECT_EQ(CarveCounts(hk_class_of(16), 14),
+  EXPECT_EQ(CarveCounts(hk_class_of(16), 14, Memory::kUsed),
             (Counts{256, 256, 256, 256, 512, 768, 768, 1024, 1792, 2048, 256, 2048, 2048, 2048}))
       << "a page, and up to half a slab; a slab's last blocks are fewer";
-  EXPECT_EQ(CarveCounts(hk_class_of(1024), 14), (Counts{4, 4, 4, 8, 12, 12, 16, 4, 32, 32, 32, 32, 32, 32}));
+  EXPECT_EQ(CarveCounts(hk_class_of(1024), 14, Memory::kUsed),
+            (Counts{4, 4, 4, 8, 12, 12, 16, 4, 32, 32, 32, 32, 32, 32}));
 }
 
-HK_FRESH_TEST(Refill, WhatIsCarvedOfATinyClassEndsWithAPage) {
+// Links are written to the beginnings of blocks. So each refill takes one page fault.
+HK_FRESH_TEST(Refill, OfNeverUsedMemoryTheBlocksThatBeginInAPageAreCarvedAtATime) {
+  const size_t page = hk_os_page_size();
+  for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
+    SCOPED_TRACE(class_index);
+    const size_t bytes = hk_class_bytes(class_index), most = hk_class_blocks_per_slab(class_index) * bytes;
+    size_t begin = 0;
+    unsigned carvings_of_page = 0;
+    for (unsigned count : CarveCounts(class_index, 60)) {
+      const size_t next = begin + count * bytes;
+      EXPECT_LT(next - bytes, begin / page * page + page) << "the last block begins in the same page as the first";
+      carvings_of_page = begin % page < bytes ? 1 : carvings_of_page + 1;
+      EXPECT_LE(carvings_of_page, 2u) << "the first carving of a class may leave a last block";
+      begin = next < most ? next : 0;
+    }
+  }
+}
+
+HK_FRESH_TEST(Refill, WhatIsCarvedOfUsedMemoryForATinyClassEndsWithAPage) {
   const size_t page = hk_os_page_size();
   for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
     SCOPED_TRACE(class_index);
     const size_t bytes = hk_class_bytes(class_index), most = hk_class_blocks_per_slab(class_index) * bytes;
     size_t end = 0;
-    for (unsigned count : CarveCounts(class_index, 30)) {
+    for (unsigned count : CarveCounts(class_index, 30, Memory::kUsed)) {
       EXPECT_GE(count * bytes, std::min(page - bytes, most - end)) << "and is not much less than a page";
       end += count * bytes;
       if (end < most) {

@@ -1,8 +1,20 @@
-/* Allocates as often as its argument says, 64 bytes at a time, and prints its own /proc/self/smaps. It uses no stdio,
- * which would touch more of the C library. */
+/* Allocates as often as its argument says, 64 bytes at a time, with a second argument also in other ways that small
+ * programs do, and prints its own /proc/self/smaps. It uses no stdio, which would touch more of the C library. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+static void use_in_other_ways(void) {
+  static const size_t sizes[] = {24, 100, 400, 1000, 3000, 9000, 40000};
+  enum { count = sizeof sizes / sizeof *sizes };
+  char *volatile blocks[count];
+  for (int i = 0; i < count; i++) {
+    blocks[i] = i % 2 == 0 ? malloc(sizes[i]) : calloc(1, sizes[i]);
+    *blocks[i] = 1;
+  }
+  for (int i = 0; i < count; i++) *(blocks[i] = realloc(blocks[i], 3 * sizes[i])) = 1;
+  for (int i = 0; i < count; i++) free(blocks[i]);
+}
 
 int main(int count, char **arguments) {
   static char text[1 << 16];
@@ -11,6 +23,7 @@ int main(int count, char **arguments) {
     *block = 1;
     free(block);
   }
+  if (count > 2) use_in_other_ways();
   int file = open("/proc/self/smaps", O_RDONLY);
   for (ssize_t length; (length = read(file, text, sizeof text)) > 0;) {
     if (write(STDOUT_FILENO, text, (size_t)length) != length) return 1;

@@ -54,9 +54,9 @@ def figure(text: str, name: str) -> int:
     return int(found[1])
 
 
-def run(program: Path, library: Optional[Path], pairs: int) -> Smaps:
+def run(program: Path, library: Optional[Path], *arguments: object) -> Smaps:
     environment: Dict[str, str] = {"LD_PRELOAD": str(library)} if library else {}
-    done = subprocess.run([program, str(pairs)], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run([program, *map(str, arguments)], env=environment, capture_output=True, text=True, check=True)
     return Smaps(done.stdout, library)
 
 
@@ -76,6 +76,10 @@ def require_steps(process: Smaps, most: int) -> None:
     assert 0 < process.code <= (most if process.is_aligned else most + 1) * STEP_KIB, (
         f"a function is not in {NAMES.name}"
     )
+
+
+def test_a_small_program_with_blocks_of_many_sizes_runs_two_steps(program: Program, library: Path) -> None:
+    require_steps(run(program("small_process"), library.resolve(), PAIRS, "in other ways too"), 2)
 
 
 # The first code of the hardened library is longer than a step.

@@ -154,20 +154,24 @@ static void note_room(void *block) {
     (void)resized((void *)finding.start, finding.slab->block_bytes - HK_CANARY_BYTES);
 }
 
+/* Returns a new block of `wanted` bytes, or else of `size`. Sets errno where there is neither, unless a shrinking block
+ * has room where it is. */
+static HK_NOINLINE void *alloc_new_slow(size_t bytes, size_t size, size_t wanted) {
+  int saved_errno = errno;
+  void *block = hk_alloc_roomy_slow(size, wanted);
+  if (block == NULL && wanted > size) {
+    block = hk_alloc(size);
+    if (block != NULL) errno = saved_errno;
+  }
+  if (block == NULL && size <= bytes) errno = saved_errno;
+  return block;
+}
+
 /* Moves the block to one of `wanted` bytes, or else of `size`, which is at most `wanted`. */
 static void *copy_to_new(void *block, size_t bytes, size_t size, size_t wanted) {
-  int saved_errno = errno;
   void *moved = hk_alloc_fast(wanted);
-  if (moved == NULL) moved = hk_alloc_roomy_slow(size, wanted);
-  if (moved == NULL && wanted > size) {
-    moved = hk_alloc(size);
-    if (moved != NULL) errno = saved_errno;
-  }
-  if (moved == NULL) {
-    if (size > bytes) return NULL;
-    errno = saved_errno; /* a shrinking block has room where it is */
-    return block;
-  }
+  if (HK_UNLIKELY(moved == NULL)) moved = alloc_new_slow(bytes, size, wanted);
+  if (HK_UNLIKELY(moved == NULL)) return size > bytes ? NULL : block;
   memcpy(moved, block, size < bytes ? size : bytes);
   hk_free(block);
   if (HK_HARDENED && wanted > size && is_small(wanted)) note_room(moved);
@@ -200,9 +204,10 @@ static HK_NOINLINE void *move_named(hk_named_t *named, void *block, size_t bytes
   return moved;
 }
 
-static void *move(const hk_slab_t *slab, void *block, size_t bytes, size_t size) {
+HK_INLINE void *move(const hk_slab_t *slab, void *block, size_t bytes, size_t size) {
   hk_named_t *named = other_named(slab);
   if (HK_UNLIKELY(named != NULL)) return move_named(named, block, bytes, size, 0, move_unnamed);
+  if (HK_LIKELY(bytes <= HK_MID_MAX_BYTES)) return copy_to_new(block, bytes, size, with_room_to_grow(bytes, size));
   return move_unnamed(block, bytes, size, 0);
 }
 
@@ -327,10 +332,16 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size, size_t bytes) {
   return stays(bytes, size) ? resized(block, bytes) : move(hk_slab_of(block), block, bytes, size);
 }
 
-/* The common case by itself, without a stack frame: a small block of the caller's heap that stays where it is. */
+static HK_NOINLINE void *grow(void *block, size_t size, size_t bytes) {
+  return move(hk_slab_of(block), block, bytes, size);
+}
+
+/* The common cases by themselves, without a stack frame: a small block of the caller's heap that stays where it is, or
+ * grows beyond its place. */
 void *hk_realloc(void *block, size_t size) {
   size_t bytes = own_small_bytes(block);
   if (HK_LIKELY(bytes != 0 && size <= bytes && size >= bytes / 2)) return resized(block, bytes);
+  if (HK_LIKELY(bytes != 0 && size > bytes)) return grow(block, size, bytes);
   return realloc_slow(block, size, bytes);
 }
 

@@ -39,11 +39,12 @@ static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
 
 /* Returns fewer where the last block then ends with a page: a small carving does not touch another page for a block or
  * two. Of memory that was never used it returns the blocks that begin in one page: linking them takes one page fault,
- * and so no request waits for several (measured: docs/experiments/2026-11-29-a-page-a-refill.md). */
+ * and so no request waits for several (measured: docs/experiments/2026-11-29-a-page-a-refill.md). A hardened build
+ * shuffles what it carves, so there fewer blocks would lie in a more certain order. */
 static unsigned next_tiny_count(hk_bin_state_t *state, const hk_slab_t *span, size_t block_bytes) {
   unsigned count = next_count(state, block_bytes), carved = hk_load_relaxed(&((hk_slab_t *)span)->carved);
   size_t first = carved % hk_class_blocks_per_slab(span->class_index) * block_bytes, page_bytes = hk_os_page_size();
-  if (span->zero) {
+  if (span->zero && !HK_HARDENED) {
     size_t end = hk_align_up(first + 1, page_bytes);
     return (unsigned)hk_smaller(count, (end - first + block_bytes - 1) / block_bytes);
   }

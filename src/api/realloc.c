@@ -154,8 +154,8 @@ static void note_room(void *block) {
     (void)resized((void *)finding.start, finding.slab->block_bytes - HK_CANARY_BYTES);
 }
 
-/* Returns a new block of `wanted` bytes, or else of `size`. Sets errno where there is neither, unless a shrinking block
- * has room where it is. */
+/* Returns a new block of `wanted` bytes, or else of `size`; NULL where there is neither. Then it sets errno, unless the
+ * old block of `bytes` has room for `size`. */
 static HK_NOINLINE void *alloc_new_slow(size_t bytes, size_t size, size_t wanted) {
   int saved_errno = errno;
   void *block = hk_alloc_roomy_slow(size, wanted);
@@ -332,6 +332,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size, size_t bytes) {
   return stays(bytes, size) ? resized(block, bytes) : move(hk_slab_of(block), block, bytes, size);
 }
 
+/* Requires `size` above `bytes`, which is own_small_bytes of the block. */
 static HK_NOINLINE void *grow(void *block, size_t size, size_t bytes) {
   return move(hk_slab_of(block), block, bytes, size);
 }

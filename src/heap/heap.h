@@ -47,7 +47,7 @@ typedef struct {
    * purge_drain.h. */
   _Atomic(hk_slab_t *) active;
   hk_list_t partial;    /* spans worth allocating from, through link; not initialised before the first span */
-  uint16_t carve_count; /* blocks to carve next time; 0 before the first time */
+  uint16_t carve_count; /* the most blocks to carve next time; 0 before the first time */
   uint16_t room;        /* mid: the most blocks that the bin's list may have */
   uint8_t spilled;      /* mid: blocks spilled since the list last ran out; UINT8_MAX: that many or more */
   uint8_t guests : 7;   /* tiny: requests that a coarse class served instead */

@@ -14,7 +14,7 @@
 /* Chosen: a class of a new thread starts with 4 KiB, or one block. Each time it gets a quarter more, up to half a slab
  * (measured: docs/experiments/2026-11-23-carving-step.md). A mid class carves at the first step's size from memory that
  * was never used: each block costs a page fault there, beside which a refill costs nothing, and calloc need not clear
- * the first block. */
+ * the first block. A tiny class carves a page of such memory at a time, which counts as a carving (next_tiny_count). */
 #define CARVE_FIRST_BYTES (4 * HK_KIB)
 #define CARVE_MAX_BYTES (32 * HK_KIB)
 
@@ -38,9 +38,9 @@ static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
 }
 
 /* Returns fewer where the last block then ends with a page: a small carving does not touch another page for a block or
- * two. Of memory that was never used it returns the blocks that begin in one page: linking them takes one page fault,
- * and so no request waits for several (measured: docs/experiments/2026-11-29-a-page-a-refill.md). A hardened build
- * shuffles what it carves, so there fewer blocks would lie in a more certain order. */
+ * two. From memory that was never used it returns at most the number of blocks that begin in one page, so that linking
+ * them takes at most one page fault (measured: docs/experiments/2026-11-29-a-page-a-refill.md). A hardened build does
+ * not: it shuffles the blocks of one carving, and fewer blocks have fewer orders. */
 static unsigned next_tiny_count(hk_bin_state_t *state, const hk_slab_t *span, size_t block_bytes) {
   unsigned count = next_count(state, block_bytes), carved = hk_load_relaxed(&((hk_slab_t *)span)->carved);
   size_t first = carved % hk_class_blocks_per_slab(span->class_index) * block_bytes, page_bytes = hk_os_page_size();

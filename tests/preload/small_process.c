@@ -1,5 +1,6 @@
-/* Allocates as often as its argument says, 64 bytes at a time, with a second argument also in other ways that small
- * programs do, and prints its own /proc/self/smaps. It uses no stdio, which would touch more of the C library. */
+/* Allocates 64 bytes as often as its first argument says. With a second argument it also allocates, resizes and frees
+ * blocks of many sizes. Then it prints its own /proc/self/smaps. It uses no stdio, which would touch more of the C
+ * library. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -98,7 +98,7 @@ HK_FRESH_TEST(Refill, OfUsedMemoryAQuarterMoreBlocksAreCarvedEachTimeInWholePage
             (Counts{4, 4, 4, 8, 12, 12, 16, 4, 32, 32, 32, 32, 32, 32}));
 }
 
-// Links are written to the beginnings of blocks. So each refill takes one page fault.
+// Links are written to the beginnings of blocks. So each refill takes at most one page fault.
 HK_FRESH_TEST(Refill, OfNeverUsedMemoryTheBlocksThatBeginInAPageAreCarvedAtATime) {
   const size_t page = hk_os_page_size();
   for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
@@ -112,6 +112,21 @@ HK_FRESH_TEST(Refill, OfNeverUsedMemoryTheBlocksThatBeginInAPageAreCarvedAtATime
       carvings_of_page = begin % page < bytes ? 1 : carvings_of_page + 1;
       EXPECT_LE(carvings_of_page, 2u) << "the first carving of a class may leave a last block";
       begin = next < most ? next : 0;
+    }
+  }
+}
+
+HK_FRESH_TEST(Refill, OfALargePageHalfASlabIsCarvedAtMost) {
+  fake_os_set_page_size(64 * HK_KIB);
+  for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
+    SCOPED_TRACE(class_index);
+    const size_t bytes = hk_class_bytes(class_index);
+    unsigned left = hk_class_blocks_per_slab(class_index);
+    for (unsigned count : CarveCounts(class_index, 20)) {
+      EXPECT_GE(count, 1u);
+      EXPECT_LE(count * bytes, 32 * HK_KIB);
+      ASSERT_LE(count, left) << "of one slab";
+      left = count < left ? left - count : hk_class_blocks_per_slab(class_index);
     }
   }
 }

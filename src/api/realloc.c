@@ -321,7 +321,7 @@ static void *realloc_unusual(void *block, size_t size) {
   return there;
 }
 
-/* `bytes` is own_small_bytes of the block. */
+/* `bytes` is own_small_bytes of the block: 0, or at least `size`. */
 static HK_NOINLINE void *realloc_slow(void *block, size_t size, size_t bytes) {
   if (block == NULL) return hk_alloc(size);
   if (size == 0) {

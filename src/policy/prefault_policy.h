@@ -1,10 +1,10 @@
 /* policy/prefault_policy.h - L2. Decides which large blocks to prefault, by the sizes that a program fills as soon as
  * it has them. Numbers in, numbers out.
  *
- * By the machine and the size, one call costs from 0.67 of the page faults that it replaces up to about as much
- * (docs/experiments/2026-11-22-prefault-spans.md, 2026-11-24-measured-costs.md, 2026-11-29-a-page-a-refill.md), if the
- * program touches all of the memory. Whether it fills a new block is not known. So the policy samples blocks of about
- * the same size (docs/experiments/2026-11-23-prefault-large.md).
+ * One call costs two thirds of the page faults that it replaces, or up to as much: it depends on the machine and on the
+ * size (docs/experiments/2026-11-22-prefault-spans.md, 2026-11-24-measured-costs.md, 2026-11-29-a-page-a-refill.md). It
+ * saves them only if the program touches all of the memory. Whether it fills a new block is not known. So the policy
+ * samples blocks of about the same size (docs/experiments/2026-11-23-prefault-large.md).
  */
 #ifndef HK_POLICY_PREFAULT_POLICY_H
 #define HK_POLICY_PREFAULT_POLICY_H

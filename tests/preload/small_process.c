@@ -1,11 +1,20 @@
-/* Allocates 64 bytes as often as its first argument says. With a second argument it also allocates, resizes and frees
- * blocks of many sizes. Then it prints its own /proc/self/smaps. It uses no stdio, which would touch more of the C
- * library. */
+/* Allocates 64 bytes as often as its first argument says. Then it allocates and frees blocks of a few sizes where the
+ * second argument is "few", and also resizes them, larger ones too, where it is "many". Then it prints its own
+ * /proc/self/smaps. It uses no stdio, which would touch more of the C library. */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-static void use_in_other_ways(void) {
+static void use_few_sizes(void) {
+  static const size_t sizes[] = {24, 100, 400, 1000, 3000, 9000};
+  enum { count = sizeof sizes / sizeof *sizes };
+  char *volatile blocks[count];
+  for (int i = 0; i < count; i++) *(blocks[i] = malloc(sizes[i])) = 1;
+  for (int i = 0; i < count; i++) free(blocks[i]);
+}
+
+static void use_many_ways(void) {
   static const size_t sizes[] = {24, 100, 400, 1000, 3000, 9000, 40000};
   enum { count = sizeof sizes / sizeof *sizes };
   char *volatile blocks[count];
@@ -24,7 +33,9 @@ int main(int count, char **arguments) {
     *block = 1;
     free(block);
   }
-  if (count > 2) use_in_other_ways();
+  const char *use = count > 2 ? arguments[2] : "";
+  if (strcmp(use, "few") == 0) use_few_sizes();
+  if (strcmp(use, "many") == 0) use_many_ways();
   int file = open("/proc/self/smaps", O_RDONLY);
   for (ssize_t length; (length = read(file, text, sizeof text)) > 0;) {
     if (write(STDOUT_FILENO, text, (size_t)length) != length) return 1;

@@ -78,8 +78,11 @@ def require_steps(process: Smaps, most: int) -> None:
     )
 
 
-def test_a_small_program_with_blocks_of_many_sizes_runs_two_steps(program: Program, library: Path) -> None:
-    require_steps(run(program("small_process"), library.resolve(), PAIRS, "in other ways too"), 2)
+@pytest.mark.parametrize("use, steps", [("few", 1), ("many", 2)])
+def test_a_small_program_with_blocks_of_several_sizes_runs_few_steps(
+    program: Program, library: Path, use: str, steps: int
+) -> None:
+    require_steps(run(program("small_process"), library.resolve(), PAIRS, use), steps)
 
 
 # The first code of the hardened library is longer than a step.
@@ -93,9 +96,22 @@ def test_a_small_program_runs_little_code_of_each_variant(
     require_steps(run(program("small_process"), variant.resolve(), PAIRS), steps)
 
 
-def first_names() -> List[str]:
+def entries() -> List[str]:
     lines = [line for line in NAMES.read_text().splitlines() if not line.startswith("#")]
-    return [re.sub(r"^(?:unlikely|startup|exit)\.", "", name) for line in lines for name in line.split()]
+    return [entry for line in lines for entry in line.split()]
+
+
+def first_names() -> List[str]:
+    return [re.sub(r"^(?:\w+:|(?:unlikely|startup|exit)\.)", "", entry) for entry in entries()]
+
+
+def test_each_file_of_a_first_function_has_it() -> None:
+    for entry in entries():
+        file, colon, name = entry.partition(":")
+        sources = list((REPOSITORY / "src").rglob(f"{file}.c")) if colon else []
+        assert len(sources) == len(colon), f"{NAMES.name}: {entry}"
+        for source in sources:
+            assert re.search(rf"^\S.*\b{name}\(", source.read_text(), re.M), f"{NAMES.name}: {entry}"
 
 
 def test_each_first_function_exists() -> None:

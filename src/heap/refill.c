@@ -11,30 +11,28 @@
 #include "heap/steal.h"
 #include "os/os.h"
 
-/* Chosen: a class of a new thread starts with 4 KiB, or one block. Each time it gets a quarter more, up to half a slab
- * (measured: docs/experiments/2026-11-23-carving-step.md). A mid class carves at the first step's size from memory that
- * was never used: each block costs a page fault there, beside which a refill costs nothing, and calloc need not clear
- * the first block. A tiny class carves a page of such memory at a time, which counts as a carving (next_tiny_count). */
+/* Chosen: a class of a new thread starts with 4 KiB, or one block, and gets a quarter more each time: a tiny class up
+ * to half a slab (measured: docs/experiments/2026-11-23-carving-step.md), a mid class up to what its list may have,
+ * less one, as a free may come before the next request (docs/experiments/2026-11-29-longer-carvings.md). A mid class
+ * carves at the first step's size from memory that was never used: each block costs a page fault there, beside which a
+ * refill costs nothing, and calloc need not clear the first block. A tiny class carves a page of such memory at a time,
+ * which counts as a carving (next_tiny_count). */
 #define CARVE_FIRST_BYTES (4 * HK_KIB)
-#define CARVE_MAX_BYTES (32 * HK_KIB)
+#define CARVE_TINY_BYTES (32 * HK_KIB)
 
 static unsigned first_count(size_t block_bytes) {
   return block_bytes < CARVE_FIRST_BYTES ? (unsigned)(CARVE_FIRST_BYTES / block_bytes) : 1;
 }
 
-static unsigned next_count(hk_bin_state_t *state, size_t block_bytes) {
+static unsigned next_count(hk_bin_state_t *state, size_t block_bytes, unsigned most) {
   unsigned count = state->carve_count > 0 ? state->carve_count : first_count(block_bytes);
-  unsigned most = block_bytes > CARVE_MAX_BYTES / 2 ? 2 : (unsigned)(CARVE_MAX_BYTES / block_bytes);
-  unsigned next = count + (count + 3) / 4;
-  state->carve_count = (uint16_t)(next < most ? next : most);
-  return count;
+  state->carve_count = (uint16_t)hk_smaller(count + (count + 3) / 4, most);
+  return (unsigned)hk_smaller(count, most);
 }
 
-/* Returns fewer than fill the list: a free may come before the next request. */
 static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
   if (hk_load_relaxed(&state->active)->zero) return first_count(block_bytes);
-  unsigned count = next_count(state, block_bytes);
-  return count < state->room ? count : state->room - 1u;
+  return next_count(state, block_bytes, state->room - 1u);
 }
 
 /* Returns fewer where the last block then ends with a page: a small carving does not touch another page for a block or
@@ -42,7 +40,8 @@ static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
  * them takes at most one page fault (measured: docs/experiments/2026-11-29-a-page-a-refill.md). A hardened build does
  * not: it shuffles the blocks of one carving, and fewer blocks have fewer orders. */
 static unsigned next_tiny_count(hk_bin_state_t *state, const hk_slab_t *span, size_t block_bytes) {
-  unsigned count = next_count(state, block_bytes), carved = hk_load_relaxed(&((hk_slab_t *)span)->carved);
+  unsigned count = next_count(state, block_bytes, (unsigned)(CARVE_TINY_BYTES / block_bytes));
+  unsigned carved = hk_load_relaxed(&((hk_slab_t *)span)->carved);
   size_t first = carved % hk_class_blocks_per_slab(span->class_index) * block_bytes, page_bytes = hk_os_page_size();
   if (span->zero && !HK_HARDENED) {
     size_t end = hk_align_up(first + 1, page_bytes);

@@ -11,12 +11,12 @@
 #include "heap/steal.h"
 #include "os/os.h"
 
-/* Chosen: a class of a new thread starts with 4 KiB, or one block, and gets a quarter more each time: a tiny class up
- * to half a slab (measured: docs/experiments/2026-11-23-carving-step.md), a mid class up to what its list may have,
- * less one, as a free may come before the next request (docs/experiments/2026-11-29-longer-carvings.md). A mid class
- * carves at the first step's size from memory that was never used: each block costs a page fault there, beside which a
- * refill costs nothing, and calloc need not clear the first block. A tiny class carves a page of such memory at a time,
- * which counts as a carving (next_tiny_count). */
+/* Chosen: a class of a new thread starts with 4 KiB, or one block. Each time it gets a quarter more, to the end of the
+ * span at most: a tiny class up to half a slab (measured: docs/experiments/2026-11-23-carving-step.md), a mid class up
+ * to one block fewer than its list has room for, since a full list is spilled
+ * (docs/experiments/2026-11-29-longer-carvings.md). Memory that was never used costs a page fault for each page, beside
+ * which a refill costs nothing. So a mid class carves the first step of such memory each time, and calloc need not
+ * clear the first block; a tiny class carves a page, which counts as a carving (next_tiny_count). */
 #define CARVE_FIRST_BYTES (4 * HK_KIB)
 #define CARVE_TINY_BYTES (32 * HK_KIB)
 
@@ -24,6 +24,7 @@ static unsigned first_count(size_t block_bytes) {
   return block_bytes < CARVE_FIRST_BYTES ? (unsigned)(CARVE_FIRST_BYTES / block_bytes) : 1;
 }
 
+/* Returns how many blocks to carve, at most `most`, and sets how many next time. */
 static unsigned next_count(hk_bin_state_t *state, size_t block_bytes, unsigned most) {
   unsigned count = state->carve_count > 0 ? state->carve_count : first_count(block_bytes);
   state->carve_count = (uint16_t)hk_smaller(count + (count + 3) / 4, most);

@@ -69,14 +69,16 @@ HK_FRESH_TEST(Refill, InTheFirstHeapEachClassServesItself) {
 
 enum class Memory { kNeverUsed, kUsed };
 
+void LeaveUsedMemory() {
+  bool zero = false;
+  std::vector<void *> runs;
+  while (runs.size() < 3) runs.push_back(hk_run_alloc(HK_SUPERSLAB_BYTES, 1, &zero));
+  for (void *run : runs) EXPECT_TRUE(hk_run_free(hk_slab_of(run)));
+}
+
 std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times, Memory memory = Memory::kNeverUsed) {
   hk_heap_t *heap = hk_heap_take();
-  if (memory == Memory::kUsed) {
-    bool zero = false;
-    std::vector<void *> runs;
-    while (runs.size() < 3) runs.push_back(hk_run_alloc(HK_SUPERSLAB_BYTES, 1, &zero));
-    for (void *run : runs) EXPECT_TRUE(hk_run_free(hk_slab_of(run)));
-  }
+  if (memory == Memory::kUsed) LeaveUsedMemory();
   std::vector<unsigned> counts;
   for (unsigned i = 0; i < times; i++) {
     if (!hk_refill(heap, class_index, nullptr)) break;
@@ -208,6 +210,52 @@ HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCarvedEachTime) {
     }
     EXPECT_GE(expected, 2u);
   }
+}
+
+void SetMidRoom(hk_heap_t *heap, unsigned class_index, unsigned room) {
+  ASSERT_EQ(ListLength(heap->bin[class_index].free), 0u);
+  heap->state[class_index].room = static_cast<uint16_t>(room);
+  heap->bin[class_index].countdown = room;
+}
+
+HK_FRESH_TEST(Refill, OfUsedMemoryACarvingGrowsUpToWhatAMidListHasRoomFor) {
+  LeaveUsedMemory();
+  hk_heap_t *heap = hk_heap_take();
+  for (size_t bytes : {2 * HK_KIB, 5 * HK_KIB, 8 * HK_KIB, 16 * HK_KIB}) {
+    SCOPED_TRACE(bytes);
+    const unsigned class_index = hk_class_of(bytes), room = hk_class_room(class_index, HK_ROOM_MOST_BYTES);
+    SetMidRoom(heap, class_index, room);
+    unsigned count = std::max(1u, static_cast<unsigned>(4 * HK_KIB / bytes)), left = CapacityOf(class_index);
+    size_t longest = 0;
+    for (int i = 0; i < 16; i++) {
+      if (left == 0) { /* a refill that finds a span's end asks twice */
+        left = CapacityOf(class_index);
+        count += (count + 3) / 4;
+      }
+      ASSERT_TRUE(hk_refill(heap, class_index, nullptr));
+      ASSERT_FALSE(heap->state[class_index].active.load()->zero);
+      const unsigned length = ListLength(heap->bin[class_index].free);
+      EXPECT_EQ(length, std::min({count, room - 1, left})) << "refill " << i;
+      CheckMidBin(heap, class_index);
+      (void)PopAll(heap, class_index);
+      longest = std::max(longest, length * bytes);
+      left -= length;
+      count += (count + 3) / 4;
+    }
+    EXPECT_GT(longest, 32 * HK_KIB);
+  }
+}
+
+// Spills may have halved the room since the count was set.
+HK_FRESH_TEST(Refill, ACarvingNeverFillsAMidListWhoseRoomHasShrunk) {
+  LeaveUsedMemory();
+  hk_heap_t *heap = hk_heap_take();
+  const unsigned class_index = hk_class_of(8 * HK_KIB);
+  heap->state[class_index].carve_count = static_cast<uint16_t>(hk_class_room(class_index, HK_ROOM_MOST_BYTES));
+  SetMidRoom(heap, class_index, HK_ROOM_LEAST_BLOCKS);
+  ASSERT_TRUE(hk_refill(heap, class_index, nullptr));
+  EXPECT_EQ(ListLength(heap->bin[class_index].free), HK_ROOM_LEAST_BLOCKS - 1);
+  CheckMidBin(heap, class_index);
 }
 
 HK_FRESH_TEST(Refill, EachClassStartsWithAtMostAPageOrOneBlock) {

@@ -174,7 +174,7 @@ TEST(Regression, BookkeepingTakesNothingFromTheCLibrary) {
 
 /* ---- 4. Chunks so small that a refill serves two blocks. Of memory that was never used, or was purged, a refill
  * serves the blocks of a page: the page's fault costs ten times as much. From 4 KiB on each block is a page fault by
- * itself. unit/refill_test.cc has what a refill serves of used memory. */
+ * itself. unit/carving_test.cc has what a refill serves of used memory. */
 
 TEST(Regression, ARefillServesManyBlocks) {
   if (!HK_TEST_INSTRUMENTS) GTEST_SKIP() << "this build reports no counters";

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import json
 import os
 import platform
@@ -483,12 +484,27 @@ def slowest(stages: list[Stage], count: int) -> list[tuple[float, str]]:
     return sorted(found, reverse=True)[:count]
 
 
+def failed_checks(text: str, count: int = 10) -> list[str]:
+    """The first checks that failed, each with its values: of googletest's blocks, and of pytest's reports."""
+    lines = re.sub(r"^\d+: ", "", text, flags=re.MULTILINE).splitlines()
+    found = []
+    for i, line in enumerate(lines):
+        if line.endswith(": Failure"):
+            block = itertools.takewhile(lambda part: part and not re.match(r"to repeat it|\[ ", part), lines[i : i + 6])
+            found.append("\n    ".join(part[:240] for part in block))
+        elif re.match(r"E  +\S", line) and not re.match(r"E  ", lines[i - 1]):
+            found.append(line[:240])
+    return found[:count]
+
+
 def tell_end(stage: Stage) -> None:
     print(f"{stage.name}: {stage.outcome}, {minutes(stage.seconds)}  {counts(stage)}", flush=True)
     if stage.outcome != "FAILED":
         return
     text = text_of(stage)
     print(f"{text[-6000:]}\n{stage.name}: whole output in {stage.log.relative_to(REPOSITORY)}")
+    for check in failed_checks(text):
+        print(f"  {check}")
     preset = next((word for command in stage.commands for word in command if word in PRESETS), "release")
     settings = " ".join(f"{name}={value}" for name, value in stage.environment.items())
     for name in re.findall(

@@ -1,7 +1,7 @@
 /* tests/stress/asymmetry_test.cc - memory where some threads only allocate and others only free.
  *
  * Each test runs in a process of its own and looks at its resident bytes at fixed counts of its work. Two bounds: the
- * peak is at most twice the live bytes and kSlack, and the resident bytes after the first hundredth of the work are
+ * peak is at most twice the live bytes and kSlack, and the most that was resident in the first hundredth of the work is
  * never exceeded by more than kNoise for each thread that allocates. Live bytes count what waits between the threads,
  * not what they have in their hands.
  */
@@ -57,7 +57,7 @@ void ExpectBounded(const char *name, const Result &result, size_t operations_eac
   if (HAKMEM_TEST_SANITIZER || Scale() < 1) return; /* a shadow is resident; a short run settles nothing */
   ASSERT_GT(result.course.look_count(), early + 1);
   EXPECT_LE(result.course.peak(), 2 * result.live_bytes + kSlack);
-  EXPECT_LE(result.course.HighestFrom(early + 1), result.course.look(early) + noise)
+  EXPECT_LE(result.course.HighestAfter(early), result.course.HighestTo(early) + noise)
       << "after this much work nothing new may be needed, but in KiB there was: " << result.course.AllLooks();
 }
 

@@ -224,7 +224,7 @@ TEST_F(Stress, ShortThreadsWhoseDestructorsAllocate) {
   EXPECT_EQ(result->destructor_runs, turns * kAtOnce * kRuns);
   ASSERT_GE(result->course.look_count(), kLooks);
   if (HAKMEM_TEST_SANITIZER) return;
-  EXPECT_LE(result->course.HighestFrom(kLooks / 4), result->course.look(kLooks / 4) + kGrowth);
+  EXPECT_LE(result->course.HighestAfter(kLooks / 4), result->course.HighestTo(kLooks / 4) + kGrowth);
 }
 
 /* ---- Owners that end while others free what they allocated, and before. */

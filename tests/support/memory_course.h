@@ -6,6 +6,7 @@
 #ifndef HAKMEM_TESTS_SUPPORT_MEMORY_COURSE_H
 #define HAKMEM_TESTS_SUPPORT_MEMORY_COURSE_H
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <string>
@@ -37,11 +38,10 @@ class MemoryCourse {
   size_t end() const { return end_; }
   size_t look_count() const { return look_count_; }
   size_t look(size_t index) const { return looks_[index]; }
-  size_t HighestFrom(size_t index) const {
-    size_t highest = 0;
-    for (size_t i = index; i < look_count_; i++) highest = looks_[i] > highest ? looks_[i] : highest;
-    return highest;
-  }
+  /* Returns the highest of the looks up to and with `last`. A single look may fall where idle memory has just gone
+   * back: what the run needed until then is the highest. */
+  size_t HighestTo(size_t last) const { return Highest(0, last + 1); }
+  size_t HighestAfter(size_t index) const { return Highest(index + 1, look_count_); }
 
   /* Returns all looks, in KiB, for the message of a failure. */
   std::string AllLooks() const {
@@ -50,14 +50,18 @@ class MemoryCourse {
     return text;
   }
 
-  /* Prints a line for the test's log. `early` is the look that later ones are compared with. */
+  /* Prints a line for the test's log. `early` is the last look that later ones are compared with. */
   void Print(const char *what, size_t live_bytes, size_t early) const {
-    if (early >= look_count_) early = look_count_ - 1;
     std::printf("%s: live %zu KiB, peak %zu, early %zu, highest later %zu, end %zu\n", what, live_bytes / kKiB,
-                peak_ / kKiB, looks_[early] / kKiB, HighestFrom(early + 1) / kKiB, end_ / kKiB);
+                peak_ / kKiB, HighestTo(early) / kKiB, HighestAfter(early) / kKiB, end_ / kKiB);
   }
 
  private:
+  size_t Highest(size_t begin, size_t end) const {
+    size_t highest = 0;
+    for (size_t i = begin; i < std::min(end, look_count_); i++) highest = std::max(highest, looks_[i]);
+    return highest;
+  }
   size_t Above(size_t resident) const { return resident > before_ ? resident - before_ : 0; }
 
   size_t before_ = 0, peak_ = 0, end_ = 0, look_count_ = 0;

@@ -1,0 +1,47 @@
+"""What tools/run_tests.py shows of a stage that failed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+import run_tests  # noqa: E402
+
+GOOGLETEST = """\
+[ RUN      ] Stress.Third
+third: live 16391 KiB, peak 36120
+tests/stress/asymmetry_test.cc:60: Failure
+Expected: (highest) <= (bound), actual: 31 vs 30
+after this much work nothing new may be needed
+to repeat it: HAKMEM_TEST_SEED=0x1
+[  FAILED  ] Stress.Third (2689 ms)
+[ RUN      ] Stress.Fourth
+[       OK ] Stress.Fourth (1 ms)
+"""
+PYTEST = """\
+12:     def test_two():
+12: >       assert one == 2
+12: E       assert 1 == 2
+12: E        +  where 1 = one
+12:
+12: FAILED tests/cli/test_x.py::test_two
+"""
+
+
+def test_a_googletest_check_is_shown_with_its_values():
+    assert run_tests.failed_checks(GOOGLETEST) == [
+        "tests/stress/asymmetry_test.cc:60: Failure\n"
+        "    Expected: (highest) <= (bound), actual: 31 vs 30\n"
+        "    after this much work nothing new may be needed"
+    ]
+
+
+def test_a_pytest_check_is_shown_by_its_first_line():
+    assert run_tests.failed_checks(PYTEST) == ["E       assert 1 == 2"]
+
+
+def test_a_stage_that_passed_has_no_failed_check():
+    assert run_tests.failed_checks("1: [       OK ] Stress.Fourth (1 ms)\n100% tests passed\n") == []

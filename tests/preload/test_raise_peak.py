@@ -17,10 +17,11 @@ pytestmark = pytest.mark.usefixtures("hakmem_only")
 
 
 class Course(NamedTuple):
-    """The bytes by which the peak rose, and those that hakmem purged meanwhile."""
+    """The bytes by which the peak rose, those that hakmem purged meanwhile, and those that it soon faulted in again."""
 
     rise: int
     purged: int
+    refaulted: int
 
 
 def run(runner: Runner, program: Program, file: Path, mode: str) -> Course:
@@ -31,7 +32,7 @@ def run(runner: Runner, program: Program, file: Path, mode: str) -> Course:
     assert word == "peak"
     events = json.loads(file.read_text())["events"]
     assert events["purged"] >= events["purged_at_peak"]
-    return Course(int(kib) * 1024, events["purged_at_peak"])
+    return Course(int(kib) * 1024, events["purged_at_peak"], events["refaulted"])
 
 
 def test_dirty_memory_makes_room_for_what_raises_the_peak(runner: Runner, program: Program, tmp_path: Path) -> None:
@@ -39,5 +40,7 @@ def test_dirty_memory_makes_room_for_what_raises_the_peak(runner: Runner, progra
     kept = run(runner, program, tmp_path / "fast.json", "fast")
     made_room = run(runner, program, tmp_path / "balanced.json", "balanced")
     assert kept.purged == 0
-    assert 2 * MIB <= made_room.purged <= 8 * MIB  # HAKMEM_RETAIN
+    assert 2 * MIB <= made_room.purged <= made_room.rise
+    # HAKMEM_RETAIN. On a slow machine the program's blocks fault some of it in again, which is then purged again.
+    assert made_room.purged - made_room.refaulted <= 8 * MIB
     assert made_room.rise < 37 * MIB  # 38.7 without

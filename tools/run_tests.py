@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import itertools
 import json
 import os
 import platform
@@ -484,17 +483,14 @@ def slowest(stages: list[Stage], count: int) -> list[tuple[float, str]]:
     return sorted(found, reverse=True)[:count]
 
 
-def failed_checks(text: str, count: int = 10) -> list[str]:
-    """The first checks that failed, each with its values: of googletest's blocks, and of pytest's reports."""
-    lines = re.sub(r"^\d+: ", "", text, flags=re.MULTILINE).splitlines()
-    found = []
-    for i, line in enumerate(lines):
-        if line.endswith(": Failure"):
-            block = itertools.takewhile(lambda part: part and not re.match(r"to repeat it|\[ ", part), lines[i : i + 6])
-            found.append("\n    ".join(part[:240] for part in block))
-        elif re.match(r"E  +\S", line) and not re.match(r"E  ", lines[i - 1]):
-            found.append(line[:240])
-    return found[:count]
+# A googletest check up to the next line of googletest's own, and the lines of a pytest report that say what failed.
+FAILED_CHECK = re.compile(r"^\S.*: Failure\n(?:(?!to repeat it|\[).+\n)*|^E {2,}\S.*\n(?:E .*\n)*", re.MULTILINE)
+
+
+def failed_checks(text: str) -> list[str]:
+    """The first checks that failed, each once and with its values. ctest shows what pytest wrote twice."""
+    found = dict.fromkeys(FAILED_CHECK.findall(re.sub(r"^\d+: ", "", text, flags=re.MULTILINE)))
+    return ["\n    ".join(line[:240] for line in check.splitlines()[:6]) for check in list(found)[:10]]
 
 
 def tell_end(stage: Stage) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "tools"))
-
-import run_tests  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import run_tests
 
 GOOGLETEST = """\
 [ RUN      ] Stress.Third
@@ -31,7 +29,7 @@ PYTEST = """\
 """
 
 
-def test_a_googletest_check_is_shown_with_its_values():
+def test_a_googletest_check_is_shown_with_its_values() -> None:
     assert run_tests.failed_checks(GOOGLETEST) == [
         "tests/stress/asymmetry_test.cc:60: Failure\n"
         "    Expected: (highest) <= (bound), actual: 31 vs 30\n"
@@ -39,9 +37,14 @@ def test_a_googletest_check_is_shown_with_its_values():
     ]
 
 
-def test_a_pytest_check_is_shown_by_its_first_line():
-    assert run_tests.failed_checks(PYTEST) == ["E       assert 1 == 2"]
+def test_a_pytest_check_is_shown_with_its_values() -> None:
+    assert run_tests.failed_checks(PYTEST) == ["E       assert 1 == 2\n    E        +  where 1 = one"]
 
 
-def test_a_stage_that_passed_has_no_failed_check():
+def test_a_check_that_ctest_shows_twice_is_shown_once() -> None:
+    again = PYTEST.replace("12: ", "").replace("12:", "")
+    assert len(run_tests.failed_checks(PYTEST + again)) == 1
+
+
+def test_a_stage_that_passed_has_no_failed_check() -> None:
     assert run_tests.failed_checks("1: [       OK ] Stress.Fourth (1 ms)\n100% tests passed\n") == []

@@ -40,7 +40,7 @@ def test_dirty_memory_makes_room_for_what_raises_the_peak(runner: Runner, progra
     kept = run(runner, program, tmp_path / "fast.json", "fast")
     made_room = run(runner, program, tmp_path / "balanced.json", "balanced")
     assert kept.purged == 0
-    assert 2 * MIB <= made_room.purged <= made_room.rise
-    # HAKMEM_RETAIN. On a slow machine the program's blocks fault some of it in again, which is then purged again.
-    assert made_room.purged - made_room.refaulted <= 8 * MIB
+    # Now and then the program's own blocks take purged memory, which is dirty once they are freed, and purged again.
+    assert 2 * MIB <= made_room.purged - made_room.refaulted <= 8 * MIB  # HAKMEM_RETAIN
+    assert made_room.purged <= made_room.rise
     assert made_room.rise < 37 * MIB  # 38.7 without

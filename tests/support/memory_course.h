@@ -38,9 +38,9 @@ class MemoryCourse {
   size_t end() const { return end_; }
   size_t look_count() const { return look_count_; }
   size_t look(size_t index) const { return looks_[index]; }
-  /* Returns the highest of the looks up to and with `last`. A single look may fall where idle memory has just gone
-   * back: what the run needed until then is the highest. */
-  size_t HighestTo(size_t last) const { return Highest(0, last + 1); }
+  /* Return the highest look up to and including one, and behind it. What a run has needed so far is the highest look:
+   * a single one may come just after idle memory was purged. */
+  size_t HighestTo(size_t index) const { return Highest(0, index + 1); }
   size_t HighestAfter(size_t index) const { return Highest(index + 1, look_count_); }
 
   /* Returns all looks, in KiB, for the message of a failure. */

@@ -79,7 +79,7 @@ def shell(text: str, folder: Path, path: str = "") -> subprocess.CompletedProces
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,  # ends what hangs: zig builds its C++ library first, on a busy machine
+        timeout=600,  # for what hangs; zig may have to build its C++ library first
         check=False,
     )
 

@@ -85,7 +85,7 @@ static void *take_larger(unsigned class_index, size_t alignment) {
 /* ---- Small blocks: the slow path. */
 
 /* Returns whether the request may start threads of the library, for which the C library allocates. Not while the thread
- * is switched to a named heap, with whose end such a block would go. Not inline: callers have no register for it. */
+ * is switched to a named heap, with whose end such a block would go. Not inline: the caller has no register for it. */
 static HK_NOINLINE bool may_start_work(void) {
   hk_named_t *named = hk_part_current();
   return named == NULL || hk_named_kind(named) == hk_named_tag;
@@ -204,7 +204,7 @@ static void *try_large(size_t size, size_t alignment, bool *zero) {
 }
 
 /* Returns a run from the spare slabs of the thread's heap, or NULL when it has none. */
-static void *take_spare_run(size_t size) {
+HK_INLINE void *take_spare_run(size_t size) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
   hk_slab_t *head = hk_spare_take_run(lease.heap, hk_run_slabs(size));
@@ -216,24 +216,22 @@ static void *take_spare_run(size_t size) {
   return head != NULL ? hk_run_reopen(head) : NULL;
 }
 
-/* Returns NULL and leaves errno unchanged when the system refuses. */
-HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *zero) {
-  bool may_start = may_start_work();
-  if (HK_LIKELY(may_start)) {
-    hk_serve_consider();
-    hk_share_heaps_consider();
-  }
-  if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES && !hk_shortage_is_on() && !HK_HARDENED) {
-    *zero = false;
-    void *spare = take_spare_run(size);
-    if (spare != NULL) return spare;
-  }
+/* Returns a run from the spare slabs of the thread's heap, NULL where it has none and where spare slabs serve no such
+ * request. Requires that the thread is not switched to a named heap: the library's threads may start. */
+HK_INLINE void *find_spare(size_t size, size_t alignment, bool *zero) {
+  hk_serve_consider();
+  hk_share_heaps_consider();
+  if (size > HK_RUN_MAX_BYTES || alignment > HK_SLAB_BYTES || hk_shortage_is_on() || HK_HARDENED) return NULL;
+  *zero = false;
+  return take_spare_run(size);
+}
+
+/* Finds a block elsewhere. Returns NULL and leaves errno unchanged when the system refuses. */
+HK_INLINE void *find_new_large(size_t size, size_t alignment, bool *zero) {
   if (size > (size_t)PTRDIFF_MAX) return NULL;
   hk_lifecycle_start(); /* it may be the first request of the process */
-  if (HK_LIKELY(may_start)) {
-    hk_purge_thread_consider();
-    hk_process_purge_consider();
-  }
+  hk_purge_thread_consider();
+  hk_process_purge_consider();
   hk_process_purge_drain_own();
   if (hk_shortage_is_on()) hk_process_purge_after_refusal();
   void *block = try_large(size, alignment, zero);
@@ -242,6 +240,11 @@ HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *zero) {
     block = try_large(size, alignment, zero);
   }
   return block;
+}
+
+HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *zero) {
+  void *spare = find_spare(size, alignment, zero);
+  return spare != NULL ? spare : find_new_large(size, alignment, zero);
 }
 
 /* The same, charged to the named heap or tag that the thread is switched to. Returns NULL also when its limit
@@ -267,14 +270,10 @@ static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t
   return block;
 }
 
-HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
+HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero) {
   hk_named_t *named = hk_part_current();
   return HK_UNLIKELY(named != NULL) ? find_large_named(named, size, alignment, zero)
                                     : find_large_unnamed(size, alignment, zero);
-}
-
-HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero) {
-  return find_large(size, alignment, zero);
 }
 
 /* Returns NULL when the request of `size` bytes is not chosen, or neither a slot nor a sample can be had. An ordinary
@@ -289,13 +288,20 @@ static HK_NOINLINE void *sample_large(size_t size, size_t wanted, size_t alignme
   return hk_alloc_sampled(size, alignment, bytes, choice.weight_q16, zero);
 }
 
-HK_INLINE void *alloc_large(size_t size, size_t wanted, size_t alignment, bool *zero) {
+/* Not inline: most requests find a spare run, with fewer registers. */
+static HK_NOINLINE void *alloc_new_large(size_t size, size_t alignment, bool *zero) {
+  void *block = hk_part_current() != NULL ? hk_alloc_large_unsampled(size, alignment, zero)
+                                          : find_new_large(size, alignment, zero);
+  return block != NULL ? block : hk_alloc_fail();
+}
+
+static void *alloc_large(size_t size, size_t wanted, size_t alignment, bool *zero) {
   if (HK_UNLIKELY(hk_sampling_is_on())) {
     void *sampled = sample_large(size, wanted, alignment, zero);
     if (sampled != NULL) return sampled;
   }
-  void *block = find_large(wanted, alignment, zero);
-  return block != NULL ? block : hk_alloc_fail();
+  void *spare = HK_LIKELY(hk_part_current() == NULL) ? find_spare(wanted, alignment, zero) : NULL;
+  return HK_LIKELY(spare != NULL) ? spare : alloc_new_large(wanted, alignment, zero);
 }
 
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero) { return alloc_large(size, size, alignment, zero); }

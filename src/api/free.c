@@ -33,7 +33,8 @@ static HK_NOINLINE hk_thread_lease_t enter_heapless_to_free(hk_heap_t *owner) {
 
 /* Returns a lease without a heap when the thread is to free without one, or no heap can be had. */
 HK_INLINE hk_thread_lease_t enter_to_free(hk_heap_t *owner) {
-  return HK_UNLIKELY(hk_thread_own() == HK_EMPTY_HEAP) ? enter_heapless_to_free(owner) : hk_lifecycle_enter();
+  hk_heap_t *heap = hk_thread_own();
+  return HK_UNLIKELY(heap == HK_EMPTY_HEAP) ? enter_heapless_to_free(owner) : hk_thread_enter_own(heap);
 }
 
 static bool spare_run(hk_heap_t *heap, hk_slab_t *head) {
@@ -96,9 +97,8 @@ static void free_guarded(const hk_finding_t *finding, void *block) {
   hk_guarded_free((uintptr_t)block);
 }
 
-static HK_NOINLINE void free_unusual(void *block, hk_slab_t *slab) {
+static HK_NOINLINE void free_unusual(void *block) {
   if (block == NULL) return;
-  if (hk_slab_state(slab) == hk_slab_run && (uintptr_t)block == hk_slab_start(slab) && free_run(slab)) return;
   hk_finding_t finding = hk_verify(block);
   if (finding.is_guarded) {
     free_guarded(&finding, block);
@@ -126,10 +126,10 @@ HK_INLINE bool is_plain(const hk_slab_t *slab, const void *block) {
          !hk_block_looks_free(block);
 }
 
-/* The same for a block of another thread. */
+/* The same for a block of another thread: `owner` is a heap. */
 HK_INLINE bool is_plain_remote(const hk_heap_t *heap, const hk_slab_t *slab, const hk_heap_t *owner,
                                const void *block) {
-  return owner != NULL && owner != heap && heap != HK_EMPTY_HEAP && is_plain(slab, block);
+  return owner != heap && heap != HK_EMPTY_HEAP && is_plain(slab, block);
 }
 
 /* Frees a block of a heap that the caller has and is not switched to: as in hk_free. Returns false for an address that
@@ -141,10 +141,16 @@ HK_INLINE bool free_own(hk_slab_t *slab, hk_block_t *block) {
   return true;
 }
 
+/* Frees a block in slabs that no heap owns: most often a run. */
+static HK_NOINLINE void free_unowned(void *block, hk_slab_t *slab) {
+  if (hk_slab_state(slab) == hk_slab_run && (uintptr_t)block == hk_slab_start(slab) && free_run(slab)) return;
+  free_unusual(block);
+}
+
 static HK_NOINLINE void free_other(void *block, hk_slab_t *slab, hk_heap_t *owner) {
   hk_heap_t *heap = hk_thread_own();
   if (HK_UNLIKELY(!is_plain_remote(heap, slab, owner, block))) {
-    free_unusual(block, slab);
+    free_unusual(block);
   } else if (HK_UNLIKELY(slab->part_kind == hk_part_of_heap)) {
     hk_remote_free_now(slab, block);
   } else {
@@ -152,14 +158,18 @@ static HK_NOINLINE void free_other(void *block, hk_slab_t *slab, hk_heap_t *owne
   }
 }
 
-/* First another thread's block, outside of named heaps and tags; then the caller's own that is in one, or is not while
- * the caller is switched to one. */
+/* First what no heap owns. Then another thread's block, outside of named heaps and tags; then the caller's own that is
+ * in one, or is not while the caller is switched to one. */
 void hk_free_slow(void *block, hk_slab_t *slab) {
   hk_heap_t *owner = hk_load_relaxed(&slab->owner), *heap = hk_thread_own();
+  if (HK_UNLIKELY(owner == NULL)) {
+    free_unowned(block, slab);
+    return;
+  }
   bool is_others = slab->part_kind == hk_part_of_none && owner != hk_part_table->base;
   if (HK_LIKELY(is_others) && HK_LIKELY(is_plain_remote(heap, slab, owner, block))) {
     hk_remote_free(heap, slab, block);
-  } else if (owner == NULL || !hk_part_is_mine(slab, owner) || !free_own(slab, block)) {
+  } else if (!hk_part_is_mine(slab, owner) || !free_own(slab, block)) {
     free_other(block, slab, owner);
   }
 }
@@ -232,7 +242,7 @@ void hk_free_hardened(void *block) {
   hk_heap_t *owner = hk_load_relaxed(&slab->owner);
   if (HK_UNLIKELY(owner == NULL || !hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) ||
                   (uintptr_t)block >> HK_ADDRESS_BITS != 0)) {
-    free_unusual(block, slab);
+    free_unowned(block, slab);
   } else if (HK_LIKELY(hk_thread_has(owner)) || hk_part_is_mine(slab, owner)) {
     free_own_hardened(owner, place, block);
   } else {

@@ -20,7 +20,8 @@ hk_thread_lease_t hk_lifecycle_enter_heapless(void);
 
 /* hk_thread_enter for a process in which the allocator may not have started. */
 HK_INLINE hk_thread_lease_t hk_lifecycle_enter(void) {
-  return HK_UNLIKELY(hk_thread_own() == HK_EMPTY_HEAP) ? hk_lifecycle_enter_heapless() : hk_thread_enter();
+  hk_heap_t *heap = hk_thread_own();
+  return HK_UNLIKELY(heap == HK_EMPTY_HEAP) ? hk_lifecycle_enter_heapless() : hk_thread_enter_own(heap);
 }
 
 /* Notes that the first thread has installed a filter without the C library, as one of the library's threads has seen.

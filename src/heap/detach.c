@@ -39,7 +39,7 @@ static uint64_t slow_paths_of(hk_heap_t *heap) {
 static bool is_worth(hk_heap_t *heap, const hk_detach_t *which) {
   if (hk_attachment_state(&heap->attachment) == hk_attachment_none) return false;
   if (hk_load_relaxed(&heap->batch_count) > 0) return true;
-  return hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) >= which->least_slabs;
+  return hk_load_relaxed(&heap->span_slabs) + hk_heap_spare_slabs(heap) >= which->least_slabs;
 }
 
 /* Returns since when the heap's thread was seen in no slow path. */

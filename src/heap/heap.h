@@ -8,8 +8,8 @@
  * Invariants of a heap, between slow paths (heap_check.h checks them):
  *
  * - span_slabs - drained_slabs is the number of slabs whose owner is the heap.
- * - spare_slabs is the number of slabs in the spare lists and of the kept sparse runs. All of them are free and have
- *   no owner.
+ * - spare_slabs is the number of slabs in the spare lists, sparse.kept that of the kept sparse runs. All of them are
+ *   free and have no owner.
  * - The bin of a tiny class has only blocks of its active span, at most as many as were carved; without an active span
  *   it has none.
  * - The bin of a mid class that is not metered: the length of its list + its countdown = its room, above 0.
@@ -114,7 +114,7 @@ struct hk_heap {
   _Atomic(uint32_t) batch_count;             /* in the outbox; the thread that has the heap writes it */
   hk_block_t *recent[HK_JUMP_BLOCKS];        /* a ring of the blocks of other heaps that were freed last */
   _Atomic(uint32_t) span_slabs;              /* in the spans that the heap owns, with shared.drained_slabs */
-  _Atomic(uint32_t) spare_slabs;             /* in all lists of `spare`, and in `sparse` */
+  _Atomic(uint32_t) spare_slabs;             /* in all lists of `spare` */
   hk_list_t spare[HK_RUN_MAX_SLABS];         /* [i]: rows of i + 1 free slabs, through link; last freed first */
   hk_sparse_t sparse;                        /* spare runs of which few pages are resident; apart from `spare` */
   uint32_t spare_overflows;                  /* times that there was no room for a row: spare.c */
@@ -273,6 +273,11 @@ HK_INLINE hk_named_t *hk_heap_named(const hk_heap_t *heap) { return hk_load_rela
 
 /* Returns whether the heap is a part of a named heap or tag. Any thread, any heap. */
 HK_INLINE bool hk_heap_is_part(const hk_heap_t *heap) { return heap != HK_EMPTY_HEAP && hk_heap_named(heap) != NULL; }
+
+/* Returns how many free slabs the heap keeps, sparse runs among them, at some moment of the call. Any thread. */
+HK_INLINE size_t hk_heap_spare_slabs(hk_heap_t *heap) {
+  return hk_load_relaxed(&heap->spare_slabs) + hk_load_relaxed(&heap->sparse.kept.slabs);
+}
 
 /* Returns whether blocks that other threads freed wait in `incoming`, at some moment of the call. Any thread. */
 HK_INLINE bool hk_heap_has_incoming(hk_heap_t *heap) { return hk_load_relaxed(&heap->shared.incoming) != HK_LIST_END; }

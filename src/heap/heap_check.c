@@ -236,26 +236,25 @@ static uint32_t check_spare_list(const hk_list_t *list, unsigned slab_count) {
   return slabs;
 }
 
-/* Returns the slabs. */
-static uint32_t check_sparse(const hk_sparse_t *sparse) {
-  uint32_t slabs = 0;
+static void check_sparse(const hk_sparse_t *sparse) {
+  size_t slabs = 0, slabs_by_age = 0, pages = 0;
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) slabs += check_spare_list(&sparse->of_length[i], i + 1);
-  hk_run_sum_t sum = {0};
   for (const hk_list_t *node = sparse->by_age.next; node != &sparse->by_age; node = node->next) {
     const hk_slab_t *head = HK_CONTAINER_OF(node, hk_slab_t, age_link);
     HK_REQUIRE(node->next->previous == node, "the list of sparse runs by age is whole");
     HK_REQUIRE(hk_sparse_is_known(head), "a sparse run that is kept has known pages");
-    sum.slabs += head->slab_count;
-    sum.pages += head->resident_pages;
+    slabs_by_age += head->slab_count;
+    pages += head->resident_pages;
   }
-  HK_REQUIRE(sum.slabs == slabs, "the sparse runs by age are those by length");
-  HK_REQUIRE(sum.slabs == sparse->kept.slabs && sum.pages == sparse->kept.pages,
+  HK_REQUIRE(slabs_by_age == slabs, "the sparse runs by age are those by length");
+  size_t kept = hk_load_relaxed(&((hk_sparse_t *)sparse)->kept.slabs);
+  HK_REQUIRE(slabs == kept && pages == sparse->kept.pages,
              "the sum of the sparse runs that are kept is what they have");
-  return slabs;
 }
 
 void hk_heap_check_spare(const hk_heap_t *heap) {
-  uint32_t slabs = check_sparse(&heap->sparse);
+  check_sparse(&heap->sparse);
+  uint32_t slabs = 0;
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) slabs += check_spare_list(&heap->spare[i], i + 1);
   HK_REQUIRE(slabs == hk_load_relaxed(&((hk_heap_t *)heap)->spare_slabs),
              "the count of spare slabs is how many there are");

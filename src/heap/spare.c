@@ -8,11 +8,6 @@
 
 static hk_list_t *list_of(hk_heap_t *heap, unsigned slab_count) { return &heap->spare[slab_count - 1]; }
 
-/* Returns the slabs in the lists of `spare`. */
-static uint32_t listed_slabs(hk_heap_t *heap) {
-  return hk_load_relaxed(&heap->spare_slabs) - (uint32_t)heap->sparse.kept.slabs;
-}
-
 static size_t room_at_most(void) { return hk_smaller(hk_option.spare_slabs, hk_option.retain / HK_SLAB_BYTES); }
 
 /* Chosen: a thread's heap begins with room for few slabs. Each 16th time that its room is too short, it gets room for
@@ -26,7 +21,7 @@ static size_t room(const hk_heap_t *heap) {
   return hk_smaller(first + heap->spare_overflows / ROOM_STEP, room_at_most());
 }
 
-hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) {
+HK_INLINE hk_slab_t *take(hk_heap_t *heap, unsigned slab_count) {
   hk_list_t *list = list_of(heap, slab_count);
   if (hk_list_is_empty(list)) return NULL;
   hk_slab_t *head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
@@ -35,12 +30,11 @@ hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) {
   return head;
 }
 
+hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) { return take(heap, slab_count); }
+
 hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count) {
-  hk_slab_t *head = hk_spare_take(heap, slab_count);
-  if (head != NULL) return head;
-  head = hk_sparse_take(&heap->sparse, slab_count);
-  if (head != NULL) hk_bump_relaxed(&heap->spare_slabs, -(uint32_t)slab_count);
-  return head;
+  hk_slab_t *head = take(heap, slab_count);
+  return head != NULL ? head : hk_sparse_take(&heap->sparse, slab_count);
 }
 
 static void keep(hk_heap_t *heap, hk_slab_t *head) {
@@ -84,28 +78,11 @@ static void release_all(hk_list_t *rows) {
   hk_superslab_release_all(rows);
 }
 
-/* A change of the sparse runs that a heap keeps: those it had before, and the rows that it gives up. */
-typedef struct {
-  size_t old_slabs;
-  hk_list_t rows;
-} sparse_change_t;
-
-static void begin_sparse_change(const hk_heap_t *heap, sparse_change_t *change) {
-  change->old_slabs = heap->sparse.kept.slabs;
-  hk_list_init(&change->rows);
-}
-
-/* Counts what the heap keeps now, and gives the rows to the superslabs. */
-static void end_sparse_change(hk_heap_t *heap, sparse_change_t *change) {
-  hk_bump_relaxed(&heap->spare_slabs, (uint32_t)(heap->sparse.kept.slabs - change->old_slabs));
-  release_all(&change->rows);
-}
-
 /* Gives the rows of the lists and the reserve to the superslabs. */
 static void flush(hk_heap_t *heap, hk_slab_t *reserve) {
   hk_list_t rows;
   hk_list_init(&rows);
-  for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && listed_slabs(heap) > 0; i++) {
+  for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && hk_load_relaxed(&heap->spare_slabs) > 0; i++) {
     for (hk_slab_t *head; (head = hk_spare_take(heap, i)) != NULL;) hk_list_push_back(&rows, &head->link);
   }
   if (reserve != NULL) hk_list_push_back(&rows, &reserve->link);
@@ -119,10 +96,10 @@ static void flush_with_reserve(hk_heap_t *heap) {
 }
 
 static void flush_sparse(hk_heap_t *heap) {
-  sparse_change_t change;
-  begin_sparse_change(heap, &change);
-  hk_sparse_list_all(&heap->sparse, &change.rows);
-  end_sparse_change(heap, &change);
+  hk_list_t rows;
+  hk_list_init(&rows);
+  hk_sparse_list_all(&heap->sparse, &rows);
+  release_all(&rows);
 }
 
 void hk_spare_flush(hk_heap_t *heap) {
@@ -135,7 +112,7 @@ void hk_spare_flush(hk_heap_t *heap) {
  * room, gives those rows and the rest to the superslabs. */
 static void keep_reserve(hk_heap_t *heap) {
   if (heap->reserve == NULL) return;
-  if (listed_slabs(heap) + heap->reserve->slab_count > room(heap)) {
+  if (hk_load_relaxed(&heap->spare_slabs) + heap->reserve->slab_count > room(heap)) {
     flush_with_reserve(heap);
   } else {
     keep(heap, heap->reserve);
@@ -146,7 +123,7 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   unsigned slab_count = head->slab_count;
   head->zero = false;
   bool has_list = slab_count <= HK_RUN_MAX_SLABS;
-  if (has_list && listed_slabs(heap) + slab_count > room(heap)) {
+  if (has_list && hk_load_relaxed(&heap->spare_slabs) + slab_count > room(heap)) {
     heap->spare_overflows++;
     flush(heap, NULL);
   }
@@ -159,15 +136,15 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
 }
 
 static bool keep_sparse(hk_heap_t *heap, hk_slab_t *head) {
-  sparse_change_t change;
-  begin_sparse_change(heap, &change);
-  bool is_kept = hk_sparse_keep(&heap->sparse, head, room(heap), &change.rows);
-  end_sparse_change(heap, &change);
+  hk_list_t rows;
+  hk_list_init(&rows);
+  bool is_kept = hk_sparse_keep(&heap->sparse, head, room(heap), &rows);
+  if (HK_UNLIKELY(!hk_list_is_empty(&rows))) release_all(&rows);
   return is_kept;
 }
 
 void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head) {
-  bool is_listed = !hk_sparse_is_known(head) && listed_slabs(heap) + head->slab_count <= room(heap);
+  bool is_listed = !hk_sparse_is_known(head) && hk_load_relaxed(&heap->spare_slabs) + head->slab_count <= room(heap);
   bool is_too_long = head->slab_count > HK_RUN_MAX_SLABS; /* it has grown in place: no request is for as many */
   if (HK_HARDENED || is_listed || is_too_long || !keep_sparse(heap, head)) {
     hk_spare_put(heap, head);
@@ -178,10 +155,10 @@ void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head) {
 }
 
 void hk_spare_pass_time_slow(hk_heap_t *heap) {
-  sparse_change_t change;
-  begin_sparse_change(heap, &change);
-  hk_sparse_pass_time(&heap->sparse, hk_os_coarse_ms(), room(heap), &change.rows);
-  end_sparse_change(heap, &change);
+  hk_list_t rows;
+  hk_list_init(&rows);
+  hk_sparse_pass_time(&heap->sparse, hk_os_coarse_ms(), room(heap), &rows);
+  release_all(&rows);
 }
 
 /* ---- For spans. */

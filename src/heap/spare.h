@@ -34,7 +34,7 @@ void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head);
 HK_COLD void hk_spare_pass_time_slow(hk_heap_t *heap);
 HK_INLINE void hk_spare_pass_time(hk_heap_t *heap) {
   bool is_rare = hk_load_relaxed(&heap->stat.value[hk_stat_refill]) % 16 == 0; /* a line that a refill writes */
-  if (HK_UNLIKELY(is_rare && heap->sparse.kept.slabs > 0)) hk_spare_pass_time_slow(heap);
+  if (HK_UNLIKELY(is_rare && hk_load_relaxed(&heap->sparse.kept.slabs) > 0)) hk_spare_pass_time_slow(heap);
 }
 
 /* Gives all spare rows and the reserve to the superslabs. */

@@ -11,10 +11,6 @@
 /* Chosen: a run is sparse where at most one in this many of its pages is resident, without those of its end. */
 #define PAGES_OF_ONE 3
 
-/* Chosen: a heap keeps at most four times what its known runs in use have, in slabs and in resident pages. With three
- * times, too few lengths find a run (measured: docs/experiments/2026-11-28-sparse-runs.md). */
-#define TIMES_IN_USE 4
-
 /* Chosen: a look at a run that is not known takes one to four microseconds. A new heap looks at the first 128. Then it
  * looks at one for each 16 known runs that come back, and at one in 64 where none does. More looks make a percentile of
  * calls slow: docs/experiments/2026-11-28-sparse-runs.md. */
@@ -39,6 +35,7 @@
 void hk_sparse_init(hk_sparse_t *sparse) {
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&sparse->of_length[i]);
   hk_list_init(&sparse->by_age);
+  sparse->slab_pages = (unsigned)(HK_SLAB_BYTES / hk_os_page_size());
   sparse->credit = CREDIT_MOST;
   sparse->known_looks = sparse->until_look = 0;
   sparse->after_filled = 0;
@@ -47,44 +44,17 @@ void hk_sparse_init(hk_sparse_t *sparse) {
 
 /* ---- The runs. */
 
-static void add(hk_run_sum_t *sum, const hk_slab_t *head) {
-  sum->slabs += head->slab_count;
-  sum->pages += head->resident_pages;
-}
-
-static void subtract(hk_run_sum_t *sum, const hk_slab_t *head) {
-  sum->slabs -= head->slab_count;
-  sum->pages -= head->resident_pages;
-}
-
-static void put(hk_sparse_t *sparse, hk_slab_t *head) {
-  hk_list_push_front(&sparse->of_length[head->slab_count - 1], &head->link);
-  hk_list_push_front(&sparse->by_age, &head->age_link);
-  add(&sparse->kept, head);
-  sparse->uses++;
-}
-
-static void take_out(hk_sparse_t *sparse, hk_slab_t *head) {
-  hk_list_remove(&head->link);
-  hk_list_remove(&head->age_link);
-  subtract(&sparse->kept, head);
-}
-
-hk_slab_t *hk_sparse_take(hk_sparse_t *sparse, unsigned slab_count) {
-  hk_list_t *list = &sparse->of_length[slab_count - 1];
-  if (hk_list_is_empty(list)) return NULL;
-  hk_slab_t *head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
-  take_out(sparse, head);
-  add(&sparse->taken, head);
-  sparse->uses++;
-  head->gone = &sparse->gone;
-  return head;
+/* Notes the resident pages of a run that is not kept; 0: they are not known. */
+static void set_pages(hk_sparse_t *sparse, hk_slab_t *head, uint16_t pages) {
+  if (hk_sparse_is_known(head)) hk_run_sum_subtract(&sparse->known, head);
+  head->resident_pages = pages;
+  if (hk_sparse_is_known(head)) hk_run_sum_add(&sparse->known, head);
 }
 
 static void list_oldest(hk_sparse_t *sparse, hk_list_t *rows) {
   hk_slab_t *head = HK_CONTAINER_OF(sparse->by_age.previous, hk_slab_t, age_link);
-  take_out(sparse, head);
-  head->resident_pages = 0;
+  hk_sparse_take_out(sparse, head);
+  set_pages(sparse, head, 0);
   hk_list_push_back(rows, &head->link);
 }
 
@@ -95,16 +65,6 @@ static void list_some(hk_sparse_t *sparse, hk_list_t *rows) {
 
 void hk_sparse_list_all(hk_sparse_t *sparse, hk_list_t *rows) {
   while (!hk_list_is_empty(&sparse->by_age)) list_oldest(sparse, rows);
-}
-
-/* Counts a known run that comes back. It is no longer known where another heap had kept it. */
-static void take_back(hk_sparse_t *sparse, hk_slab_t *head) {
-  if (head->gone != &sparse->gone) {
-    hk_run_forget_pages(head);
-    return;
-  }
-  subtract(&sparse->taken, head);
-  sparse->credit = (unsigned)hk_smaller(sparse->credit + CREDIT_OF_RETURN, CREDIT_MOST);
 }
 
 /* ---- Looks. */
@@ -145,14 +105,17 @@ static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
   return is_sparse(count_pages(is_resident, 0, bytes), HK_SLAB_BYTES);
 }
 
-/* The distance is random, so that no pattern of the program's hides its filled runs. */
+/* Draws how many known runs come back before the next look at one. The distance is random, so that no pattern of the
+ * program's hides its filled runs. */
 static void draw_distance(hk_sparse_t *sparse) {
   unsigned step = (unsigned)hk_smaller(sparse->known_looks / LOOKS_OF_STEP, STEP_MOST);
   sparse->until_look = (unsigned)(hk_sampling_random(&sparse->random) % (2 * step + 1));
+  unsigned returns = sparse->until_look + 1;
+  sparse->credit = (unsigned)hk_smaller(sparse->credit + CREDIT_OF_RETURN * returns, CREDIT_MOST);
 }
 
 static void look_at_known(hk_sparse_t *sparse, hk_slab_t *head) {
-  if (!seems_sparse(sparse, head)) head->resident_pages = sparse_pages(head);
+  if (!seems_sparse(sparse, head)) set_pages(sparse, head, sparse_pages(head));
   if (hk_sparse_is_known(head)) {
     sparse->known_looks++;
     if (sparse->after_filled > 0) sparse->after_filled--;
@@ -165,53 +128,47 @@ static void look_at_known(hk_sparse_t *sparse, hk_slab_t *head) {
 }
 
 /* Kept runs are addresses that others lack where the process has a limit on them. */
-static void look_at_new(hk_slab_t *head) {
-  if (!hk_os_limits_addresses()) head->resident_pages = sparse_pages(head);
-}
-
-static void consider_look(hk_sparse_t *sparse, hk_slab_t *head) {
-  if (hk_sparse_is_known(head)) {
-    if (sparse->until_look-- == 0) look_at_known(sparse, head);
-  } else if (sparse->credit < CREDIT_OF_LOOK) {
+static void consider_new(hk_sparse_t *sparse, hk_slab_t *head) {
+  if (sparse->credit < CREDIT_OF_LOOK) {
     sparse->credit++;
   } else {
     sparse->credit -= CREDIT_OF_LOOK;
-    look_at_new(head);
+    if (!hk_os_limits_addresses()) set_pages(sparse, head, sparse_pages(head));
+  }
+}
+
+static void consider_look(hk_sparse_t *sparse, hk_slab_t *head) {
+  if (!hk_sparse_is_known(head)) {
+    consider_new(sparse, head);
+  } else if (sparse->until_look-- == 0) {
+    look_at_known(sparse, head);
   }
 }
 
 /* ---- The bound. */
 
-static bool has_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t room_slabs) {
-  size_t slabs_in_use = sparse->taken.slabs - hk_load_relaxed(&sparse->gone.gone_slabs);
-  size_t pages_in_use = sparse->taken.pages - hk_load_relaxed(&sparse->gone.gone_pages);
-  size_t room_pages = room_slabs * (HK_SLAB_BYTES / hk_os_page_size());
-  return sparse->kept.slabs + slabs <= room_slabs + TIMES_IN_USE * slabs_in_use &&
-         sparse->kept.pages + pages <= room_pages + TIMES_IN_USE * pages_in_use;
-}
-
 static bool make_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t room_slabs, hk_list_t *rows) {
-  bool has = has_room(sparse, slabs, pages, room_slabs);
+  bool has = hk_sparse_has_room(sparse, slabs, pages, room_slabs);
   for (unsigned i = 0; !has && i < LISTED_MOST && !hk_list_is_empty(&sparse->by_age); i++) {
     list_oldest(sparse, rows);
-    has = has_room(sparse, slabs, pages, room_slabs);
+    has = hk_sparse_has_room(sparse, slabs, pages, room_slabs);
   }
   return has;
 }
 
-bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows) {
-  if (hk_sparse_is_known(head)) take_back(sparse, head);
-  if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_is_near_limit))) sparse->is_ending = true;
+bool hk_sparse_keep_slow(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows) {
+  if (hk_sparse_is_known(head) && head->gone != &sparse->gone) hk_run_forget_pages(head); /* another heap had kept it */
+  if (hk_load_relaxed(&hk_dirty_is_near_limit)) sparse->is_ending = true;
   bool is_kept = false;
-  if (HK_LIKELY(!sparse->is_ending)) {
+  if (!sparse->is_ending) {
     consider_look(sparse, head);
     is_kept = hk_sparse_is_known(head) && make_room(sparse, head->slab_count, head->resident_pages, room_slabs, rows);
   }
-  if (HK_UNLIKELY(sparse->is_ending)) list_some(sparse, rows);
+  if (sparse->is_ending) list_some(sparse, rows);
   if (is_kept) {
-    put(sparse, head);
+    hk_sparse_put(sparse, head);
   } else {
-    head->resident_pages = 0;
+    set_pages(sparse, head, 0);
   }
   return is_kept;
 }

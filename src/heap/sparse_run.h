@@ -9,25 +9,37 @@
 #ifndef HK_HEAP_SPARSE_RUN_H
 #define HK_HEAP_SPARSE_RUN_H
 
+#include "base/atomic.h"
 #include "base/list.h"
+#include "space/dirty.h"
 #include "space/run.h"
 #include "space/slab.h"
 
 typedef struct {
-  size_t slabs;
-  size_t pages; /* resident, as of the last look at each run */
+  _Atomic(size_t) slabs; /* of free runs: any thread reads it */
+  size_t pages;          /* resident, as of the last look at each run */
 } hk_run_sum_t;
+
+HK_INLINE void hk_run_sum_add(hk_run_sum_t *sum, const hk_slab_t *head) {
+  hk_bump_relaxed(&sum->slabs, head->slab_count);
+  sum->pages += head->resident_pages;
+}
+HK_INLINE void hk_run_sum_subtract(hk_run_sum_t *sum, const hk_slab_t *head) {
+  hk_bump_relaxed(&sum->slabs, -(size_t)head->slab_count);
+  sum->pages -= head->resident_pages;
+}
 
 /* Zero but for what hk_sparse_init sets. */
 typedef struct {
   hk_list_t of_length[HK_RUN_MAX_SLABS]; /* [i]: free runs of i + 1 slabs, through link, last freed first */
   hk_list_t by_age;                      /* all free runs, through age_link, last freed first */
   hk_run_sum_t kept;                     /* the free runs */
-  hk_run_sum_t taken;                    /* known runs that left, without those that came back */
+  hk_run_sum_t known;                    /* the free runs, and those that left since the heap kept them */
   hk_run_gone_t gone;                    /* those of them that ended elsewhere; the others are in use */
   unsigned credit;                       /* for looks at runs that are not known */
   unsigned known_looks;                  /* at known runs, since one was found filled */
   unsigned until_look;                   /* frees of known runs before the next look at one */
+  unsigned slab_pages;                   /* pages of a slab */
   unsigned after_filled;                 /* looks in which another filled run ends all free ones */
   bool is_ending;                        /* all free runs go, some at a time, and none is kept meanwhile */
   uint32_t uses, uses_before;            /* free runs that came or were taken, until now and until `tick_ms` */
@@ -38,17 +50,67 @@ typedef struct {
 /* Makes `sparse` as it is in a new heap, but for the known runs in use. Requires that no run is kept. */
 void hk_sparse_init(hk_sparse_t *sparse);
 
+/* Takes a run out of the free runs. */
+HK_INLINE void hk_sparse_take_out(hk_sparse_t *sparse, hk_slab_t *head) {
+  hk_list_remove(&head->link);
+  hk_list_remove(&head->age_link);
+  hk_run_sum_subtract(&sparse->kept, head);
+}
+
 /* Returns a free run of `slab_count` slabs (1 to HK_RUN_MAX_SLABS), closed; NULL when there is none. */
-hk_slab_t *hk_sparse_take(hk_sparse_t *sparse, unsigned slab_count);
+HK_INLINE hk_slab_t *hk_sparse_take(hk_sparse_t *sparse, unsigned slab_count) {
+  hk_list_t *list = &sparse->of_length[slab_count - 1];
+  if (hk_list_is_empty(list)) return NULL;
+  hk_slab_t *head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
+  hk_sparse_take_out(sparse, head);
+  sparse->uses++;
+  head->gone = &sparse->gone;
+  return head;
+}
 
 /* Returns whether a heap has kept the closed run since it last began at these slabs. */
 HK_INLINE bool hk_sparse_is_known(const hk_slab_t *head) { return head->resident_pages != 0; }
+
+/* Puts a known run of this heap among the free runs. */
+HK_INLINE void hk_sparse_put(hk_sparse_t *sparse, hk_slab_t *head) {
+  hk_list_push_front(&sparse->of_length[head->slab_count - 1], &head->link);
+  hk_list_push_front(&sparse->by_age, &head->age_link);
+  hk_run_sum_add(&sparse->kept, head);
+  sparse->uses++;
+}
+
+/* Chosen: a heap keeps at most four times what its known runs in use have, in slabs and in resident pages. With three
+ * times, too few lengths find a run (measured: docs/experiments/2026-11-28-sparse-runs.md). */
+#define HK_SPARSE_TIMES_IN_USE 4
+
+/* Returns whether `kept` exceeds a multiple of the runs in use, which are known - kept - gone, by at most `room`. */
+HK_INLINE bool hk_sparse_is_within(size_t kept, size_t known, size_t gone, size_t room) {
+  return kept * (1 + HK_SPARSE_TIMES_IN_USE) <= room + HK_SPARSE_TIMES_IN_USE * (known - gone);
+}
+
+/* Returns whether `slabs` and `pages` of known runs may be kept besides. All pages of `room_slabs` may be resident. */
+HK_INLINE bool hk_sparse_has_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t room_slabs) {
+  return hk_sparse_is_within(hk_load_relaxed(&sparse->kept.slabs) + slabs, hk_load_relaxed(&sparse->known.slabs),
+                             hk_load_relaxed(&sparse->gone.gone_slabs), room_slabs) &&
+         hk_sparse_is_within(sparse->kept.pages + pages, sparse->known.pages, hk_load_relaxed(&sparse->gone.gone_pages),
+                             room_slabs * sparse->slab_pages);
+}
 
 /* Keeps a closed run if it is sparse and the bound is not exceeded: `room_slabs`, of which all pages may be
  * resident, and a multiple of what the known runs in use have. Moves other free runs to `rows`, with their tails: the
  * oldest to make room, or in several calls all where the program begins to fill its runs, or near a limit on memory.
  * Returns whether the run is kept. */
-bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows);
+bool hk_sparse_keep_slow(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows);
+HK_INLINE bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows) {
+  bool comes_back = hk_sparse_is_known(head) && head->gone == &sparse->gone && sparse->until_look > 0;
+  bool is_ending = sparse->is_ending || hk_load_relaxed(&hk_dirty_is_near_limit);
+  if (HK_UNLIKELY(!comes_back || is_ending ||
+                  !hk_sparse_has_room(sparse, head->slab_count, head->resident_pages, room_slabs)))
+    return hk_sparse_keep_slow(sparse, head, room_slabs, rows);
+  sparse->until_look--;
+  hk_sparse_put(sparse, head);
+  return true;
+}
 
 /* Moves some free runs to `rows` where none came or was taken for a second, or the bound is exceeded because runs in
  * use ended elsewhere. */

@@ -162,7 +162,7 @@ hk_thread_lease_t hk_thread_enter_heapless(void) {
 void hk_thread_leave_borrowed(hk_heap_t *heap) {
   hk_sample_countdown_recall(heap);
   hk_remote_flush(heap);
-  if (hk_load_relaxed(&heap->spare_slabs) > 0) hk_spare_flush(heap);
+  if (hk_heap_spare_slabs(heap) > 0) hk_spare_flush(heap);
   hk_heap_leave(heap);
   hk_remote_give_back(heap);
 }

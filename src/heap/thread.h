@@ -41,11 +41,15 @@ typedef struct {
 hk_thread_lease_t hk_thread_enter_heapless(void);
 void hk_thread_leave_borrowed(hk_heap_t *heap);
 
-HK_INLINE hk_thread_lease_t hk_thread_enter(void) {
-  hk_heap_t *heap = hk_thread_own();
-  if (HK_UNLIKELY(heap == HK_EMPTY_HEAP)) return hk_thread_enter_heapless();
+/* Enters the calling thread's own heap, which hk_thread_own has just returned. */
+HK_INLINE hk_thread_lease_t hk_thread_enter_own(hk_heap_t *heap) {
   hk_heap_enter(heap);
   return (hk_thread_lease_t){.heap = heap, .borrowed = false};
+}
+
+HK_INLINE hk_thread_lease_t hk_thread_enter(void) {
+  hk_heap_t *heap = hk_thread_own();
+  return HK_UNLIKELY(heap == HK_EMPTY_HEAP) ? hk_thread_enter_heapless() : hk_thread_enter_own(heap);
 }
 
 HK_INLINE void hk_thread_leave(hk_thread_lease_t lease) {

@@ -294,7 +294,7 @@ static void fill_heap(hakmem_stats_heap_t *out, hk_heap_t *heap, const hk_census
   *out = (hakmem_stats_heap_t){.state = life == hk_heap_unused ? hk_heap_idle : life,
                                .node = hk_shard_node(hk_load_relaxed(&heap->shard)),
                                .slabs = count->slabs,
-                               .spare_slabs = hk_load_relaxed(&heap->spare_slabs),
+                               .spare_slabs = hk_heap_spare_slabs(heap),
                                .number = hk_load_relaxed(&heap->number),
                                .live_blocks = count->live_blocks,
                                .live_bytes = count->live_bytes,

@@ -44,15 +44,18 @@ inline size_t KeptSlabs(hk_heap_t *heap) {
   size_t slabs = SlabsIn(heap->spare), of_sparse_runs = SlabsIn(heap->sparse.of_length);
   EXPECT_LE(slabs, hk_test::SpareRoom());
   EXPECT_EQ(of_sparse_runs, heap->sparse.kept.slabs);
-  EXPECT_EQ(slabs + of_sparse_runs, heap->spare_slabs);
+  EXPECT_EQ(slabs, heap->spare_slabs);
   return slabs + of_sparse_runs;
 }
 
 // The known sparse runs in use that the heap had kept.
-inline hk_run_sum_t InUse(hk_heap_t *heap) {
+struct KnownInUse {
+  size_t slabs, pages;
+};
+inline KnownInUse InUse(hk_heap_t *heap) {
   hk_sparse_t &sparse = heap->sparse;
-  return {sparse.taken.slabs - hk_load_relaxed(&sparse.gone.gone_slabs),
-          sparse.taken.pages - hk_load_relaxed(&sparse.gone.gone_pages)};
+  return {sparse.known.slabs - sparse.kept.slabs - hk_load_relaxed(&sparse.gone.gone_slabs),
+          sparse.known.pages - sparse.kept.pages - hk_load_relaxed(&sparse.gone.gone_pages)};
 }
 
 // A heap whose room was so often too short that it has all of it.

@@ -18,11 +18,9 @@
 #include "base/units.h"
 #include "os/address_hole.h"
 #include "os/file_status.h"
-#include "os/kept_file.h"
 #include "os/kernel_file.h"
 #include "os/mapping_call.h"
 #include "os/os.h"
-#include "os/quiet_write.h"
 #include "os/syscall.h"
 
 #ifndef MADV_WIPEONFORK
@@ -319,44 +317,6 @@ bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes) {
 }
 
 bool hk_os_wipe_on_fork(void *start, size_t bytes) { return advise(start, bytes, MADV_WIPEONFORK); }
-
-/* ---- Messages and the end. ------------------------------------------------------------------------------------- */
-
-static bool is_stderr_kept, has_no_stderr;
-static hk_kept_file_t kept_stderr;
-
-void hk_os_note_stderr(void) {
-  struct stat about;
-  has_no_stderr = hk_file_status(STDERR_FILENO, &about) == EBADF;
-}
-
-void hk_os_keep_stderr(void) {
-  if (has_no_stderr) return;
-  int error = hk_sandbox_permits(SYS_fcntl) ? hk_kept_file_take(&kept_stderr, STDERR_FILENO)
-                                            : hk_kept_file_note(&kept_stderr, STDERR_FILENO);
-  is_stderr_kept = error == 0;
-  has_no_stderr = error == EBADF;
-}
-
-/* Returns the file for messages, or -1. */
-static int stderr_file(void) {
-  if (has_no_stderr) return -1;
-  if (!is_stderr_kept) return STDERR_FILENO;
-  if (!hk_sandbox_permits(SYS_fstat)) return kept_stderr.file; /* a write is all that the filter permits for certain */
-  if (hk_kept_file_is_at(&kept_stderr, kept_stderr.file)) return kept_stderr.file;
-  return hk_kept_file_is_at(&kept_stderr, STDERR_FILENO) ? STDERR_FILENO : -1;
-}
-
-void hk_os_write_stderr(const char *text, size_t bytes) {
-  int file = stderr_file();
-  while (file >= 0 && bytes > 0) {
-    long written = hk_quiet_write(file, text, bytes);
-    if (written == -EINTR) continue;
-    if (written <= 0) return;
-    text += written;
-    bytes -= (size_t)written;
-  }
-}
 
 void hk_os_abort(void) { abort(); }
 

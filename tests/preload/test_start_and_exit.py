@@ -125,6 +125,34 @@ def test_a_file_in_the_place_of_a_closed_stderr(runner: Runner, case: str, tmp_p
     assert (outcome.code, (tmp_path / "data").read_bytes()) == (code, b"its own 2")
 
 
+# What the program opens at descriptor 2 after it has begun, and whether a message about a misuse goes there.
+IN_PLACE_OF_STDERR = {
+    "database": ("os.open('data', os.O_CREAT | os.O_RDWR)", False),
+    "connection": ("os.dup(near.fileno())", False),
+    "log": ("os.open('data', os.O_CREAT | os.O_WRONLY)", True),
+    "log_appended": ("os.open('data', os.O_CREAT | os.O_WRONLY | os.O_APPEND)", True),
+}
+
+
+@pytest.mark.parametrize("case", IN_PLACE_OF_STDERR)
+def test_a_file_that_takes_the_place_of_stderr_later(runner: Runner, case: str, tmp_path: Path) -> None:
+    """A message goes to a log, and never to what the program reads too."""
+    opens, gets_message = IN_PLACE_OF_STDERR[case]
+    script = f"""
+import os, socket
+near, far = socket.socketpair()
+os.close(2)
+file = {opens}
+os.write(file, b"its own %d" % file)
+{FREE_NO_BLOCK}
+if not os.path.exists("data"):
+    open("data", "wb").write(far.recv(4096))
+"""
+    outcome = runner.under([sys.executable, "-c", script], env={"HAKMEM_ON_MISUSE": "warn"}, cwd=tmp_path)
+    own, _, message = (tmp_path / "data").read_bytes().partition(b"its own 2")
+    assert (outcome.code, own, b"invalid-free" in message) == (0, b"", gets_message), message
+
+
 @pytest.mark.parametrize("variable", ["HAKMEM_STATS=1", "HAKMEM_LEAKS=scan", "HAKMEM_NO_SUCH_OPTION=1"])
 @pytest.mark.parametrize("kind", ["pipe_without_reader", "file_at_its_limit"])
 def test_stderr_that_takes_nothing(runner: Runner, kind: str, variable: str, tmp_path: Path) -> None:

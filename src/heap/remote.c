@@ -89,9 +89,9 @@ HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *
   if (batch->owner != NULL) send(heap, batch);
   hk_remote_link(block, HK_LIST_END);
   *batch = (hk_outgoing_t){.first = block, .last = block, .room = (ptrdiff_t)batch_bytes(heap) - weight};
-  hk_keep_store_order(); /* a child of fork must not find an owner without a chain for it */
-  batch->owner = owner;
   hk_bump_relaxed(&heap->batch_count, 1);
+  hk_keep_store_order(); /* a child of fork must not find an owner without a chain for it, or without its count */
+  batch->owner = owner;
   if (batch->room <= 0) send(heap, batch);
 }
 
@@ -145,7 +145,7 @@ void hk_remote_flush(hk_heap_t *heap) {
   for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) {
     if (heap->outbox[i].owner != NULL) send(heap, &heap->outbox[i]);
   }
-  hk_store_relaxed(&heap->batch_count, 0); /* in a child of fork it may have been another number */
+  hk_store_relaxed(&heap->batch_count, 0); /* in a child of fork it may have been a larger number */
 }
 
 /* Clears the bits of a block of a hardened build, unless it is another heap's by now. Returns false when the block was

@@ -71,6 +71,8 @@ class Stats(NamedTuple):
     guard_live_bytes: int  # guard: memory of those slots, in whole pages
     guard_protected: int  # guard: guard slots whose block was freed: any access to one is an error that is caught
     guard_age_ms: int  # guard: time since the free of the block that is protected for longest
+    # learning: how many times as dear as in the mode balanced memory is, rounded down; 0: cheaper
+    learning_dearness: int
 
 
 class Events(NamedTuple):

@@ -369,6 +369,8 @@ typedef struct {
   uint64_t guard_live_bytes; /* guard: memory of those slots, in whole pages */
   uint64_t guard_protected; /* guard: guard slots whose block was freed: any access to one is an error that is caught */
   uint64_t guard_age_ms; /* guard: time since the free of the block that is protected for longest */
+  /* learning: how many times as dear as in the mode balanced memory is, rounded down; 0: cheaper */
+  uint64_t learning_dearness;
 } hakmem_stats_t;
 
 typedef struct {

@@ -62,6 +62,12 @@ def kept(document: Dict[str, Any]) -> str:
     return retained.kept_because(check(document, "s.json"))
 
 
+def at(dearness: int, document: Dict[str, Any]) -> Dict[str, Any]:
+    """The same document where memory is `dearness` times as dear as in the mode balanced."""
+    document["learning"]["dearness"] = dearness
+    return document
+
+
 def with_options(document: Dict[str, Any], **options: str) -> Dict[str, Any]:
     document["options"].update(options)
     return document
@@ -75,13 +81,19 @@ def test_memory_within_the_rule_is_kept_by_the_rule() -> None:
     assert kept(large) == "kept because a twelfth of the memory in use may stay"
 
 
-def test_the_mode_and_the_option_change_the_rule() -> None:
-    lean = with_options(alone(9 * MIB, refaulted=50 * MIB, in_use=120 * MIB, by_heaps=0), mode="lean", retain="512K")
-    assert kept(lean) == (
+def test_the_price_and_the_option_change_the_rule() -> None:
+    dear = at(10, with_options(alone(9 * MIB, refaulted=50 * MIB, in_use=120 * MIB, by_heaps=0), retain="512K"))
+    assert kept(dear) == (
         "kept: 8.00 MiB because purged memory was soon requested again, 1.00 MiB because 1/120 of the memory in use "
         "may stay"
     )
-    assert kept(with_options(alone(9 * MIB, by_heaps=0), mode="fast", retain="0")) == "kept by time-outs"
+    assert kept(at(0, with_options(alone(9 * MIB, by_heaps=0), retain="0"))) == "kept by time-outs"
+
+
+def test_a_snapshot_without_the_figure_counts_as_balanced() -> None:
+    document = with_options(alone(9 * MIB, in_use=120 * MIB, by_heaps=0), retain="512K")
+    del document["learning"]["dearness"]
+    assert kept(document) == "kept because a twelfth of the memory in use may stay"
 
 
 def test_more_than_refaults_allow_has_no_known_reason(tool: Tool, tmp_path: Path) -> None:
@@ -97,9 +109,9 @@ def test_memory_that_only_heaps_keep_has_their_reason(has_purge_thread: bool) ->
     assert kept(document) == "kept by heaps for their next blocks"
 
 
-@pytest.mark.parametrize(("mode", "is_told"), [("fast", True), ("balanced", True), ("lean", False)])
-def test_the_lean_mode_is_advice_where_a_purge_thread_runs_in_another(mode: str, is_told: bool) -> None:
-    advice = retained.advice(check(with_options(snapshot(), mode=mode, retain="0"), "s.json"))
+@pytest.mark.parametrize(("dearness", "is_told"), [(0, True), (1, True), (3, False), (10, False)])
+def test_the_lean_mode_is_advice_where_a_purge_thread_runs_at_a_lower_price(dearness: int, is_told: bool) -> None:
+    advice = retained.advice(check(at(dearness, with_options(snapshot(), retain="0")), "s.json"))
     assert ("HAKMEM_MODE=lean keeps it for a shorter time" in advice) is is_told
     assert "HAKMEM_RETAIN=0" not in advice and advice.endswith(".")
 

@@ -77,13 +77,22 @@ def test_everything_is_in_it(runner: Runner, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "price", "break_even"), [("fast", 25000, 18000), ("balanced", 250000, 1800), ("lean", 2500000, 180)]
+    ("mode", "price", "break_even", "dearness"),
+    [
+        ("fast", 25000, 18000, 0),
+        ("249999", 249999, 1800, 0),
+        ("balanced", 250000, 1800, 1),
+        ("800000", 800000, 562, 3),
+        ("lean", 2500000, 180, 10),
+    ],
 )
-def test_what_was_learned(runner: Runner, tmp_path: Path, mode: str, price: int, break_even: int) -> None:
+def test_what_was_learned(
+    runner: Runner, tmp_path: Path, mode: str, price: int, break_even: int, dearness: int
+) -> None:
     file = tmp_path / "stats.json"
     assert runner.under(["/bin/ls", "/"], env={"HAKMEM_STATS_FILE": str(file), "HAKMEM_MODE": mode}).errors() == ""
     learning = read(file)["learning"]
-    assert (learning["price"], learning["break_even_ms"]) == (price, break_even)
+    assert (learning["price"], learning["break_even_ms"], learning["dearness"]) == (price, break_even, dearness)
     assert learning["state"] == "learning" and learning["timeout_ms"] <= 4 * break_even
     assert learning["decisions"][0].startswith("epoch 0: ")
 

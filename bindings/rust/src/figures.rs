@@ -118,6 +118,8 @@ pub struct Stats {
     pub guard_protected: u64,
     /// guard: time since the free of the block that is protected for longest
     pub guard_age_ms: u64,
+    /// learning: how many times as dear as in the mode balanced memory is, rounded down; 0: cheaper
+    pub learning_dearness: u64,
 }
 
 /// Counters of the whole process: `hakmem_stats_events_t`.

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
 from hakmem.explain.snapshot import Snapshot
+from hakmem.json_text import is_figure
 from hakmem.metrics import seconds, size
 
 _NEVER_MS = 1 << 62  # HK_PRICE_NEVER is more
-_SHARE = 12  # of the memory in use
-_SHARE_AT_LEAN = 120  # where memory is dearer
-_FAST, _BALANCED, _LEAN = "fast", "balanced", "lean"
+_SHARE = 12  # of the memory in use, where it is not dearer than in the mode balanced
+_BALANCED = 1  # the dearness in that mode
 _CREDIT_FOR_EACH = 2  # bytes for each refaulted byte (src/policy/low_water.c)
 _DEFAULT_RETAIN = "8M"
 _SIZE = re.compile(r"([0-9]{1,15})([KMGT]?)")
@@ -41,7 +41,7 @@ def retained(snapshot: Snapshot) -> Retained:
 def _allowed(snapshot: Snapshot) -> Tuple[int, str]:
     """The dirty bytes that may stay in any case, and the reason."""
     in_use = snapshot.number("memory", "in_use") + snapshot.number("memory", "large_blocks")
-    share = _SHARE_AT_LEAN if mode_of(snapshot) == _LEAN else _SHARE
+    share = _SHARE * max(dearness(snapshot), _BALANCED)
     retain = retain_option(snapshot)
     by_option = bytes_of(retain) or 0
     if in_use // share > by_option:
@@ -61,9 +61,10 @@ def is_divided(snapshot: Snapshot) -> bool:
     return is_learned and snapshot.section("learning").get("state") in ("learning", "canary")
 
 
-def mode_of(snapshot: Snapshot) -> str:
-    """The value of HAKMEM_MODE: a mode, or the number of a price, which counts as balanced: the tool has no prices."""
-    return str(snapshot.section("options").get("mode", _BALANCED))
+def dearness(snapshot: Snapshot) -> int:
+    """How many times as dear as in the mode balanced memory is; 0: cheaper. HAKMEM_MODE may be a price of any size."""
+    found = snapshot.section("learning").get("dearness")
+    return int(found) if is_figure(found) else _BALANCED
 
 
 def retain_option(snapshot: Snapshot) -> str:
@@ -111,7 +112,7 @@ def _by_timeout(snapshot: Snapshot) -> str:
 def _beyond(snapshot: Snapshot, found: Retained) -> Tuple[str, str]:
     """The reason for dirty memory above the rule: in a few words, and as a clause."""
     refaulted = snapshot.number("events", "refaulted")
-    if mode_of(snapshot) == _FAST:
+    if dearness(snapshot) < _BALANCED:
         return "by time-outs", "its time-outs keep it, and at this price no other bound holds"
     if found.beyond <= _CREDIT_FOR_EACH * refaulted:
         return (
@@ -160,7 +161,7 @@ def of_past_purges(snapshot: Snapshot) -> str:
 def advice(snapshot: Snapshot) -> str:
     """The calls and options that have an effect on the cached memory."""
     options: List[str] = []
-    if has_purge_thread(snapshot) and mode_of(snapshot) != _LEAN:
+    if has_purge_thread(snapshot) and dearness(snapshot) <= _BALANCED:
         options.append("HAKMEM_MODE=lean keeps it for a shorter time")
     if bytes_of(retain_option(snapshot)) != 0:
         options.append("HAKMEM_RETAIN=0 allows least")

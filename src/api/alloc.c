@@ -242,6 +242,7 @@ HK_INLINE void *find_new_large(size_t size, size_t alignment, bool *zero) {
   return block;
 }
 
+/* Finds a block outside of named heaps and tags. Returns NULL and leaves errno unchanged when the system refuses. */
 HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *zero) {
   void *spare = find_spare(size, alignment, zero);
   return spare != NULL ? spare : find_new_large(size, alignment, zero);

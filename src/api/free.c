@@ -141,7 +141,7 @@ HK_INLINE bool free_own(hk_slab_t *slab, hk_block_t *block) {
   return true;
 }
 
-/* Frees a block in slabs that no heap owns: most often a run. */
+/* Frees a block that is in no span: most often a run. */
 static HK_NOINLINE void free_unowned(void *block, hk_slab_t *slab) {
   if (hk_slab_state(slab) == hk_slab_run && (uintptr_t)block == hk_slab_start(slab) && free_run(slab)) return;
   free_unusual(block);

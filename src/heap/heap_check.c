@@ -247,9 +247,13 @@ static void check_sparse(const hk_sparse_t *sparse) {
     pages += head->resident_pages;
   }
   HK_REQUIRE(slabs_by_age == slabs, "the sparse runs by age are those by length");
-  size_t kept = hk_load_relaxed(&((hk_sparse_t *)sparse)->kept.slabs);
+  hk_sparse_t *object = (hk_sparse_t *)sparse;
+  size_t kept = hk_load_relaxed(&object->kept.slabs);
   HK_REQUIRE(slabs == kept && pages == sparse->kept.pages,
              "the sum of the sparse runs that are kept is what they have");
+  HK_REQUIRE(hk_load_relaxed(&object->known.slabs) >= kept + hk_load_relaxed(&object->gone.gone_slabs) &&
+                 sparse->known.pages >= pages + hk_load_relaxed(&object->gone.gone_pages),
+             "the sparse runs that are kept, and those that ended elsewhere, are known");
 }
 
 void hk_heap_check_spare(const hk_heap_t *heap) {

@@ -62,7 +62,8 @@ static void note_waiting(hk_heap_t *heap, hk_heap_t *owner, ptrdiff_t room) {
 HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   hk_stat_bump(&heap->stat, hk_stat_remote_batch, 1);
   hk_heap_t *owner = batch->owner;
-  batch->owner = NULL; /* before the blocks go: a child of fork must not send them twice */
+  batch->owner = NULL;   /* before the blocks go: a child of fork must not send them twice */
+  hk_keep_store_order(); /* as in begin: the count is at least that of the batches */
   hk_bump_relaxed(&heap->batch_count, (uint32_t)-1);
   hk_keep_store_order();
   (void)hk_remote_post(owner, batch->first, batch->last);

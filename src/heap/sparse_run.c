@@ -105,8 +105,8 @@ static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
   return is_sparse(count_pages(is_resident, 0, bytes), HK_SLAB_BYTES);
 }
 
-/* Draws how many known runs come back before the next look at one. The distance is random, so that no pattern of the
- * program's hides its filled runs. */
+/* Draws how many known runs come back before the next look at one, and gives the credit for those. The distance is
+ * random, so that no pattern of the program's hides its filled runs. */
 static void draw_distance(hk_sparse_t *sparse) {
   unsigned step = (unsigned)hk_smaller(sparse->known_looks / LOOKS_OF_STEP, STEP_MOST);
   sparse->until_look = (unsigned)(hk_sampling_random(&sparse->random) % (2 * step + 1));

@@ -16,7 +16,7 @@
 #include "space/slab.h"
 
 typedef struct {
-  _Atomic(size_t) slabs; /* of free runs: any thread reads it */
+  _Atomic(size_t) slabs; /* of `kept`: other threads read it */
   size_t pages;          /* resident, as of the last look at each run */
 } hk_run_sum_t;
 
@@ -35,7 +35,7 @@ typedef struct {
   hk_list_t by_age;                      /* all free runs, through age_link, last freed first */
   hk_run_sum_t kept;                     /* the free runs */
   hk_run_sum_t known;                    /* the free runs, and those that left since the heap kept them */
-  hk_run_gone_t gone;                    /* those of them that ended elsewhere; the others are in use */
+  hk_run_gone_t gone;                    /* those of the latter that ended elsewhere; the rest is in use */
   unsigned credit;                       /* for looks at runs that are not known */
   unsigned known_looks;                  /* at known runs, since one was found filled */
   unsigned until_look;                   /* frees of known runs before the next look at one */
@@ -88,7 +88,8 @@ HK_INLINE bool hk_sparse_is_within(size_t kept, size_t known, size_t gone, size_
   return kept * (1 + HK_SPARSE_TIMES_IN_USE) <= room + HK_SPARSE_TIMES_IN_USE * (known - gone);
 }
 
-/* Returns whether `slabs` and `pages` of known runs may be kept besides. All pages of `room_slabs` may be resident. */
+/* Returns whether `slabs` and `pages` may be kept besides, of runs that count in `known` already. All pages of
+ * `room_slabs` may be resident. */
 HK_INLINE bool hk_sparse_has_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t room_slabs) {
   return hk_sparse_is_within(hk_load_relaxed(&sparse->kept.slabs) + slabs, hk_load_relaxed(&sparse->known.slabs),
                              hk_load_relaxed(&sparse->gone.gone_slabs), room_slabs) &&
@@ -96,11 +97,13 @@ HK_INLINE bool hk_sparse_has_room(hk_sparse_t *sparse, size_t slabs, size_t page
                              room_slabs * sparse->slab_pages);
 }
 
+/* hk_sparse_keep for a run that is not known, is due for a look, or has no room, and where the free runs go. */
+bool hk_sparse_keep_slow(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows);
+
 /* Keeps a closed run if it is sparse and the bound is not exceeded: `room_slabs`, of which all pages may be
  * resident, and a multiple of what the known runs in use have. Moves other free runs to `rows`, with their tails: the
  * oldest to make room, or in several calls all where the program begins to fill its runs, or near a limit on memory.
  * Returns whether the run is kept. */
-bool hk_sparse_keep_slow(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows);
 HK_INLINE bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows) {
   bool comes_back = hk_sparse_is_known(head) && head->gone == &sparse->gone && sparse->until_look > 0;
   bool is_ending = sparse->is_ending || hk_load_relaxed(&hk_dirty_is_near_limit);

@@ -41,7 +41,7 @@ typedef struct {
 hk_thread_lease_t hk_thread_enter_heapless(void);
 void hk_thread_leave_borrowed(hk_heap_t *heap);
 
-/* Enters the calling thread's own heap, which hk_thread_own has just returned. */
+/* Enters the calling thread's own heap, which hk_thread_own has just returned and which is not HK_EMPTY_HEAP. */
 HK_INLINE hk_thread_lease_t hk_thread_enter_own(hk_heap_t *heap) {
   hk_heap_enter(heap);
   return (hk_thread_lease_t){.heap = heap, .borrowed = false};

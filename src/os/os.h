@@ -1,6 +1,6 @@
 /* os/os.h - L1. The contract between the library and the operating system. `os_linux.c`, `os_process.c`, `os_time.c`,
- * `os_node.c`, `os_limit.c`, `os_huge.c`, `os_rights.c`, `os_bare_thread.c`, `os_signal.c`, `os_sleep.c` and
- * `os_thread.c` implement it; `tests/support/fake_os.c` replaces them at link time.
+ * `os_node.c`, `os_limit.c`, `os_huge.c`, `os_rights.c`, `os_bare_thread.c`, `os_signal.c`, `os_sleep.c`,
+ * `os_stderr.c` and `os_thread.c` implement it; `tests/support/fake_os.c` replaces them at link time.
  *
  * No function allocates from malloc, takes a lock of the library, or changes errno. Sizes are in bytes. Ranges are
  * whole OS pages unless a function says otherwise.
@@ -68,8 +68,9 @@ bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes);
  * so. */
 bool hk_os_wipe_on_fork(void *start, size_t bytes);
 
-/* Writes all of `text` to file descriptor 2, unless a file is there that hk_os_note_stderr did not see and that is open
- * for reading too: the program's data. Ignores a failure, which could not be reported anywhere. */
+/* Writes all of `text` to file descriptor 2, unless a regular file or a socket is there that hk_os_note_stderr did not
+ * see and that is open for reading and writing, not for appending: the program's data. Ignores a failure, which could
+ * not be reported anywhere. */
 void hk_os_write_stderr(const char *text, size_t bytes);
 
 /* Notes at the start which file is at descriptor 2, or that it is closed. Messages then go nowhere: a file that the

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE 1
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -17,7 +16,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "os/address_hole.h"
-#include "os/file_status.h"
 #include "os/kernel_file.h"
 #include "os/mapping_call.h"
 #include "os/os.h"
@@ -317,6 +315,8 @@ bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes) {
 }
 
 bool hk_os_wipe_on_fork(void *start, size_t bytes) { return advise(start, bytes, MADV_WIPEONFORK); }
+
+/* ---- The end. -------------------------------------------------------------------------------------------------- */
 
 void hk_os_abort(void) { abort(); }
 

@@ -29,15 +29,15 @@ void hk_os_keep_stderr(void) {
 }
 
 /* Returns whether descriptor 2 leads to a regular file or a socket that it did not lead to at the start, and that is
- * open for reading too. That is a file of the program's data, or a connection, which got the number when the program
- * closed stderr. A log that the program put there is open for writing alone. */
+ * open for reading too, and not for appending. That is most likely the program's data, or a connection, which got the
+ * number when the program closed stderr. A log that the program put there is open for writing alone, or appends. */
 static bool is_data_at_stderr(void) {
   if (!is_first_known || !hk_sandbox_permits(SYS_fstat) || !hk_sandbox_permits(SYS_fcntl)) return false;
   struct stat about;
   if (hk_kept_file_is_at(&first_file, STDERR_FILENO) || hk_file_status(STDERR_FILENO, &about) != 0) return false;
   if (!S_ISREG(about.st_mode) && !S_ISSOCK(about.st_mode)) return false;
   long flags = hk_syscall2(SYS_fcntl, STDERR_FILENO, F_GETFL);
-  return !hk_syscall_failed(flags) && (flags & O_ACCMODE) == O_RDWR;
+  return !hk_syscall_failed(flags) && (flags & (O_ACCMODE | O_APPEND)) == O_RDWR;
 }
 
 /* Returns the file for messages, or -1. */

@@ -90,10 +90,11 @@ def test_the_price_and_the_option_change_the_rule() -> None:
     assert kept(at(0, with_options(alone(9 * MIB, by_heaps=0), retain="0"))) == "kept by time-outs"
 
 
-def test_a_snapshot_without_the_figure_counts_as_balanced() -> None:
+def test_a_snapshot_without_the_figure_has_that_of_its_mode() -> None:
     document = with_options(alone(9 * MIB, in_use=120 * MIB, by_heaps=0), retain="512K")
     del document["learning"]["dearness"]
     assert kept(document) == "kept because a twelfth of the memory in use may stay"
+    assert "because 1/120 of the memory in use may stay" in kept(with_options(document, mode="lean"))
 
 
 def test_more_than_refaults_allow_has_no_known_reason(tool: Tool, tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_memory_that_only_heaps_keep_has_their_reason(has_purge_thread: bool) ->
     assert kept(document) == "kept by heaps for their next blocks"
 
 
-@pytest.mark.parametrize(("dearness", "is_told"), [(0, True), (1, True), (3, False), (10, False)])
+@pytest.mark.parametrize(("dearness", "is_told"), [(0, True), (1, True), (9, True), (10, False), (11, False)])
 def test_the_lean_mode_is_advice_where_a_purge_thread_runs_at_a_lower_price(dearness: int, is_told: bool) -> None:
     advice = retained.advice(check(at(dearness, with_options(snapshot(), retain="0")), "s.json"))
     assert ("HAKMEM_MODE=lean keeps it for a shorter time" in advice) is is_told

@@ -131,6 +131,7 @@ IN_PLACE_OF_STDERR = {
     "connection": ("os.dup(near.fileno())", False),
     "log": ("os.open('data', os.O_CREAT | os.O_WRONLY)", True),
     "log_appended": ("os.open('data', os.O_CREAT | os.O_WRONLY | os.O_APPEND)", True),
+    "log_appended_and_read": ("os.open('data', os.O_CREAT | os.O_RDWR | os.O_APPEND)", True),
 }
 
 

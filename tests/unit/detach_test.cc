@@ -276,7 +276,7 @@ HK_FRESH_TEST(Detach, AHeapWithLittleIsLeftAlone) {
   LetLooks([](int) { return true; });
   Worker worker;
   worker.Do([&worker] { (void)Alloc(worker.heap(), kClass); });
-  uint32_t slabs = hk_load_relaxed(&worker.heap()->span_slabs) + hk_load_relaxed(&worker.heap()->spare_slabs);
+  auto slabs = static_cast<uint32_t>(hk_load_relaxed(&worker.heap()->span_slabs) + hk_heap_spare_slabs(worker.heap()));
   ASSERT_GT(slabs, 0u);
   EXPECT_EQ(Detach(1000, 0, slabs + 1), 0u);
   EXPECT_EQ(NextDue(1000, 0, slabs + 1), UINT64_MAX);

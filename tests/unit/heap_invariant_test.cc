@@ -308,6 +308,8 @@ HK_FRESH_TEST(HeapInvariantDeathTest, SparseRuns) {
   hk_option.spare_slabs = 4;
   EXPECT_NOTICED(heap->sparse.kept.pages++, SpareRun(heap, last),
                  "the sum of the sparse runs that are kept is what they have");
+  EXPECT_NOTICED(heap->sparse.known.pages--, SpareRun(heap, last),
+                 "the sparse runs that are kept, and those that ended elsewhere, are known");
   EXPECT_NOTICED(kept->resident_pages = 0, SpareRun(heap, last), "a sparse run that is kept has known pages");
   EXPECT_NOTICED(kept->age_link.next->previous = kept->age_link.next, SpareRun(heap, last),
                  "the list of sparse runs by age is whole");

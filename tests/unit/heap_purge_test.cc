@@ -14,7 +14,7 @@ bool zero;
 
 void ExpectNothingLeft(hk_heap_t *heap) {
   EXPECT_EQ(InUseSlabs(), 0u);
-  EXPECT_EQ(heap->spare_slabs, 0u);
+  EXPECT_EQ(hk_heap_spare_slabs(heap), 0u);
   EXPECT_EQ(heap->reserve, nullptr);
   for (const hk_list_t &list : heap->spare) EXPECT_TRUE(hk_list_is_empty(&list));
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
@@ -201,7 +201,7 @@ HK_FRESH_TEST(Unload, KeepsActiveTinySpansAndNothingElse) {
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) active.push_back(heap->state[i].active.load());
   hk_heap_unload(heap);
 
-  EXPECT_EQ(heap->spare_slabs, 0u);
+  EXPECT_EQ(hk_heap_spare_slabs(heap), 0u);
   size_t slabs = SlabsOf(held);
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
     ASSERT_NE(active[i - 1], nullptr);
@@ -238,7 +238,7 @@ HK_FRESH_TEST(SettleDown, KeepsNothingFree) {
   hk_heap_t *heap = WithAllRoom(hk_heap_take());
   std::vector<hk_block_t *> held = UseALot(heap);
   hk_heap_settle_down(heap);
-  EXPECT_EQ(heap->spare_slabs, 0u);
+  EXPECT_EQ(hk_heap_spare_slabs(heap), 0u);
   EXPECT_EQ(InUseSlabs(), SlabsOf(held));
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
     if (i % 3 != 0) EXPECT_EQ(heap->state[i].active.load(), nullptr) << i;

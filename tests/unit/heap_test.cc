@@ -44,7 +44,7 @@ HK_FRESH_TEST(Heap, ANewHeapIsEmpty) {
   EXPECT_FALSE(hk_heap_has_incoming(heap));
   EXPECT_EQ(hk_load_relaxed(&heap->shared.incoming), HK_LIST_END);
   for (const hk_outgoing_t &batch : heap->outbox) EXPECT_EQ(batch.owner, nullptr);
-  EXPECT_EQ(heap->spare_slabs, 0u);
+  EXPECT_EQ(hk_heap_spare_slabs(heap), 0u);
   for (const hk_list_t &list : heap->spare) EXPECT_TRUE(hk_list_is_empty(&list));
   EXPECT_EQ(heap->damaged, nullptr);
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
@@ -169,7 +169,7 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
     EXPECT_FALSE(hk_heap_has_incoming(hk_load_relaxed(&SpanOf(theirs)->owner)));
   });
   EXPECT_TRUE(hk_heap_has_incoming(other)) << "the batch was sent";
-  EXPECT_EQ(heap->spare_slabs, 0u);
+  EXPECT_EQ(hk_heap_spare_slabs(heap), 0u);
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
     CheckMidBin(heap, i);
@@ -226,7 +226,7 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
       hk_thread_leave(lease);
       hk_thread_on_exit();
     }).join();
-    EXPECT_EQ(next->spare_slabs, 0u);
+    EXPECT_EQ(hk_heap_spare_slabs(next), 0u);
     EXPECT_EQ(InUseSlabs(), idle >= HK_POOL_WARM ? 0u : 2u) << "of each tiny class the active span";
     for (unsigned i : {4u, 64u}) EXPECT_EQ(next->state[i].active.load() != nullptr, idle < HK_POOL_WARM) << i;
     for (unsigned i : {80u, 104u}) EXPECT_EQ(next->state[i].active.load(), nullptr) << i;

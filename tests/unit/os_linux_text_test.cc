@@ -1,4 +1,4 @@
-// os/os_linux: text on stderr, and the end of the process, on the real system.
+// os/os_stderr and os/os_linux: text on stderr, and the end of the process, on the real system.
 #include <fcntl.h>
 #include <unistd.h>
 

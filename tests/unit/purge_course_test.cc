@@ -346,7 +346,7 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedWhenItIsQuiet) {
   course.At(500, [=] { GiveIdleHeap(idle, first); });
   course.At(2000, [=] { EXPECT_EQ(idle->spare_slabs, 16u) << "the program is not quiet yet"; });
   course.At(4000, [=] {
-    EXPECT_EQ(idle->spare_slabs, 0u);
+    EXPECT_EQ(hk_heap_spare_slabs(idle), 0u);
     EXPECT_FALSE(hk_heap_pool_has_unpurged());
     uint64_t since_ms;
     EXPECT_TRUE(hk_dirty_is_quiet(hk_os_coarse_ms(), &since_ms)) << "tidying is no sign of life";
@@ -355,7 +355,8 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedWhenItIsQuiet) {
     ASSERT_TRUE(hk_heap_take_this(idle));
     GiveIdleHeap(idle, second);
   });
-  course.At(8500, [=] { EXPECT_EQ(idle->spare_slabs, 0u) << "it became idle in the quiet, which no sum shows"; });
+  course.At(8500,
+            [=] { EXPECT_EQ(hk_heap_spare_slabs(idle), 0u) << "it became idle in the quiet, which no sum shows"; });
   course.Run();
 }
 
@@ -371,7 +372,7 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedAsSoonAsItIsQuiet) {
   GiveIdleHeap(idle, run);
   uint64_t quiet_ms = 1000 + BreakEvenMs() * 3 / 4;
   course.At(quiet_ms - 1, [=] { EXPECT_EQ(idle->spare_slabs, 16u); });
-  course.At(quiet_ms + 1, [=] { EXPECT_EQ(idle->spare_slabs, 0u); });
+  course.At(quiet_ms + 1, [=] { EXPECT_EQ(hk_heap_spare_slabs(idle), 0u); });
   course.Run();
 }
 
@@ -434,7 +435,7 @@ HK_FRESH_TEST(PurgeCourse, TheHeapOfAThreadThatSleepsIsTaken) {
   course.At(taken_ms, [&] {
     EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
     EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
-    EXPECT_EQ(heap->spare_slabs, 0u);
+    EXPECT_EQ(hk_heap_spare_slabs(heap), 0u);
     course.EndCompany();
   });
   course.Run();

@@ -12,7 +12,8 @@ from hakmem.metrics import seconds, size
 
 _NEVER_MS = 1 << 62  # HK_PRICE_NEVER is more
 _SHARE = 12  # of the memory in use, where it is not dearer than in the mode balanced
-_BALANCED = 1  # the dearness in that mode
+_DEARNESS = {"fast": 0, "balanced": 1, "lean": 10}  # how many times as dear as in the mode balanced memory is
+_BALANCED, _LEAN = _DEARNESS["balanced"], _DEARNESS["lean"]
 _CREDIT_FOR_EACH = 2  # bytes for each refaulted byte (src/policy/low_water.c)
 _DEFAULT_RETAIN = "8M"
 _SIZE = re.compile(r"([0-9]{1,15})([KMGT]?)")
@@ -64,7 +65,7 @@ def is_divided(snapshot: Snapshot) -> bool:
 def dearness(snapshot: Snapshot) -> int:
     """How many times as dear as in the mode balanced memory is; 0: cheaper. HAKMEM_MODE may be a price of any size."""
     found = snapshot.section("learning").get("dearness")
-    return int(found) if is_figure(found) else _BALANCED
+    return int(found) if is_figure(found) else _DEARNESS.get(snapshot.section("options").get("mode"), _BALANCED)
 
 
 def retain_option(snapshot: Snapshot) -> str:
@@ -161,7 +162,7 @@ def of_past_purges(snapshot: Snapshot) -> str:
 def advice(snapshot: Snapshot) -> str:
     """The calls and options that have an effect on the cached memory."""
     options: List[str] = []
-    if has_purge_thread(snapshot) and dearness(snapshot) <= _BALANCED:
+    if has_purge_thread(snapshot) and dearness(snapshot) < _LEAN:
         options.append("HAKMEM_MODE=lean keeps it for a shorter time")
     if bytes_of(retain_option(snapshot)) != 0:
         options.append("HAKMEM_RETAIN=0 allows least")

@@ -68,9 +68,8 @@ bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes);
  * so. */
 bool hk_os_wipe_on_fork(void *start, size_t bytes);
 
-/* Writes all of `text` to file descriptor 2, unless a regular file or a socket is there that hk_os_note_stderr did not
- * see and that is open for reading and writing, not for appending: the program's data. Ignores a failure, which could
- * not be reported anywhere. */
+/* Writes all of `text` to file descriptor 2, unless a socket is there that hk_os_note_stderr did not see: a connection
+ * of the program's. Ignores a failure, which could not be reported anywhere. */
 void hk_os_write_stderr(const char *text, size_t bytes);
 
 /* Notes at the start which file is at descriptor 2, or that it is closed. Messages then go nowhere: a file that the

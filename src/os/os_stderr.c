@@ -28,22 +28,19 @@ void hk_os_keep_stderr(void) {
   has_no_stderr = error == EBADF;
 }
 
-/* Returns whether descriptor 2 leads to a regular file or a socket that it did not lead to at the start, and that is
- * open for reading too, and not for appending. That is most likely the program's data, or a connection, which got the
- * number when the program closed stderr. A log that the program put there is open for writing alone, or appends. */
-static bool is_data_at_stderr(void) {
-  if (!is_first_known || !hk_sandbox_permits(SYS_fstat) || !hk_sandbox_permits(SYS_fcntl)) return false;
+/* Returns whether descriptor 2 leads to a socket that it did not lead to at the start: most likely a connection, which
+ * got the number when the program closed stderr. A file gets messages: programs put logs there, and collect stderr. */
+static bool is_connection_at_stderr(void) {
+  if (!is_first_known || !hk_sandbox_permits(SYS_fstat)) return false;
   struct stat about;
-  if (hk_kept_file_is_at(&first_file, STDERR_FILENO) || hk_file_status(STDERR_FILENO, &about) != 0) return false;
-  if (!S_ISREG(about.st_mode) && !S_ISSOCK(about.st_mode)) return false;
-  long flags = hk_syscall2(SYS_fcntl, STDERR_FILENO, F_GETFL);
-  return !hk_syscall_failed(flags) && (flags & (O_ACCMODE | O_APPEND)) == O_RDWR;
+  if (hk_file_status(STDERR_FILENO, &about) != 0 || !S_ISSOCK(about.st_mode)) return false;
+  return about.st_dev != first_file.device || about.st_ino != first_file.inode;
 }
 
 /* Returns the file for messages, or -1. */
 static int message_file(void) {
   if (has_no_stderr) return -1;
-  if (!is_kept) return is_data_at_stderr() ? -1 : STDERR_FILENO;
+  if (!is_kept) return is_connection_at_stderr() ? -1 : STDERR_FILENO;
   if (!hk_sandbox_permits(SYS_fstat)) return kept_file.file; /* a write is all that the filter permits for certain */
   if (hk_kept_file_is_at(&kept_file, kept_file.file)) return kept_file.file;
   return hk_kept_file_is_at(&kept_file, STDERR_FILENO) ? STDERR_FILENO : -1;

@@ -139,7 +139,7 @@ static bool keep_sparse(hk_heap_t *heap, hk_slab_t *head) {
   hk_list_t rows;
   hk_list_init(&rows);
   bool is_kept = hk_sparse_keep(&heap->sparse, head, room(heap), &rows);
-  if (HK_UNLIKELY(!hk_list_is_empty(&rows))) release_all(&rows);
+  release_all(&rows);
   return is_kept;
 }
 

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE 1
 
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "os/file_status.h"
@@ -33,8 +32,8 @@ void hk_os_keep_stderr(void) {
 static bool is_connection_at_stderr(void) {
   if (!is_first_known || !hk_sandbox_permits(SYS_fstat)) return false;
   struct stat about;
-  if (hk_file_status(STDERR_FILENO, &about) != 0 || !S_ISSOCK(about.st_mode)) return false;
-  return about.st_dev != first_file.device || about.st_ino != first_file.inode;
+  bool is_socket = hk_file_status(STDERR_FILENO, &about) == 0 && S_ISSOCK(about.st_mode);
+  return is_socket && !hk_kept_file_is_at(&first_file, STDERR_FILENO);
 }
 
 /* Returns the file for messages, or -1. */

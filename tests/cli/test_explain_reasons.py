@@ -94,6 +94,8 @@ def test_a_snapshot_without_the_figure_has_that_of_its_mode() -> None:
     document = with_options(alone(9 * MIB, in_use=120 * MIB, by_heaps=0), retain="512K")
     del document["learning"]["dearness"]
     assert kept(document) == "kept because a twelfth of the memory in use may stay"
+    document["options"]["mode"] = ["no", "word"]  # the file may be anyone's
+    assert kept(document) == "kept because a twelfth of the memory in use may stay"
     assert "because 1/120 of the memory in use may stay" in kept(with_options(document, mode="lean"))
 
 

@@ -65,7 +65,8 @@ def is_divided(snapshot: Snapshot) -> bool:
 def dearness(snapshot: Snapshot) -> int:
     """How many times as dear as in the mode balanced memory is; 0: cheaper. HAKMEM_MODE may be a price of any size."""
     found = snapshot.section("learning").get("dearness")
-    return int(found) if is_figure(found) else _DEARNESS.get(snapshot.section("options").get("mode"), _BALANCED)
+    mode = str(snapshot.section("options").get("mode"))
+    return int(found) if is_figure(found) else _DEARNESS.get(mode, _BALANCED)
 
 
 def retain_option(snapshot: Snapshot) -> str:

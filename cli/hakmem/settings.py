@@ -26,7 +26,7 @@ def collect() -> Dict[str, Setting]:
         "commit": commit(),
         "kernel": platform.release().split("-", 1)[0],  # the rest is a builder's name for it
         "machine": platform.machine(),
-        "processor": _processor(files),
+        "processor": processor(files),
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "page_bytes": os.sysconf("SC_PAGE_SIZE"),
@@ -54,6 +54,7 @@ def one_line(settings: Settings) -> str:
     shown = {
         "Linux": settings["kernel"],
         "": settings["machine"],
+        "processor": settings["processor"],
         "cores": settings["cores"],
         "huge pages": settings["thp"] or "unknown",
         "C library": settings["c_library"],
@@ -62,6 +63,14 @@ def one_line(settings: Settings) -> str:
         "load before": settings["load_before"],
     }
     return ", ".join(f"{name} {value}".strip() for name, value in shown.items() if value not in (None, ""))
+
+
+def processor(files: KernelFiles) -> Optional[str]:
+    """The processor's name and its numbers: kinds that differ may have one name in virtual machines, or none."""
+    fields = files.fields("/proc/cpuinfo")
+    numbers = {"family": "cpu family", "model": "model", "implementer": "CPU implementer", "part": "CPU part"}
+    words = [fields.get("model name", ""), *(f"{word} {fields[key]}" for word, key in numbers.items() if key in fields)]
+    return " ".join(filter(None, words)) or None
 
 
 def commit() -> Optional[str]:
@@ -88,7 +97,3 @@ def _compiler() -> Optional[str]:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.partition("\n")[0].strip() or None
-
-
-def _processor(files: KernelFiles) -> Optional[str]:
-    return files.fields("/proc/cpuinfo").get("model name")

@@ -6,11 +6,13 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Optional
 
 import pytest
 from hakmem import allocators, environment, metrics, paths, settings
 from hakmem.errors import Failure
 from hakmem.guards import expectation
+from hakmem.kernel_files import KernelFiles
 from hakmem.output import OutputFile, reserve
 from hakmem.program import resolve
 
@@ -234,3 +236,19 @@ def test_settings_name_the_machine_but_not_the_host() -> None:
     assert found["kernel"] and found["cores"] and "thp" in found
     assert os.uname().nodename not in [str(value) for value in found.values()]
     assert "cores" in settings.one_line(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "processor"),
+    [
+        ("cpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n", "AMD EPYC family 25 model 17"),
+        ("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n", "implementer 0x41 part 0xd0c"),
+        ("BogoMIPS\t: 50.00\n", None),
+        (None, None),
+    ],
+)
+def test_settings_tell_processors_of_one_name_apart(tmp_path: Path, text: Optional[str], processor: Optional[str]) -> None:
+    if text is not None:
+        (tmp_path / "proc").mkdir()
+        (tmp_path / "proc/cpuinfo").write_text(text)
+    assert settings.processor(KernelFiles(str(tmp_path))) == processor

@@ -435,7 +435,9 @@ if(HK_PYTEST)
   )
     list(APPEND secure_tests "${tests_dir}/${name}.py")
   endforeach()
-  list(APPEND secure_tests "${tests_dir}/preload/test_limits.py::test_memory_cgroup")
+  foreach(name IN ITEMS test_memory_cgroup test_no_refusal_ends_a_program)
+    list(APPEND secure_tests "${tests_dir}/preload/test_limits.py::${name}")
+  endforeach()
   add_test(
     NAME secure
     COMMAND "${HK_PYTHON}" -m pytest -v ${pytest_workers} --durations=10 -p no:cacheprovider ${secure_tests}

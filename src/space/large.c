@@ -100,12 +100,9 @@ static bool enter(uintptr_t start, size_t bytes) {
   return hk_region_map_enter((void *)first, hk_align_up(start + bytes, HK_SLAB_BYTES) - first);
 }
 
-static void unmap(void *block, size_t bytes, bool is_lone) {
-  if (HK_HARDENED && is_lone) {
-    hk_lone_mapping_end(block, bytes);
-  } else if (!hk_os_unmap(block, bytes)) {
-    (void)hk_os_purge(block, bytes);
-  }
+/* Where the system refuses, the addresses are lost. */
+static void unmap(void *block, size_t bytes) {
+  if (!hk_os_unmap(block, bytes)) (void)hk_os_purge(block, bytes);
 }
 
 /* `is_lone` means a mapping of its own between guards, in a hardened build. */
@@ -115,7 +112,11 @@ static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *zero) {
   void *block = HK_HARDENED && is_lone ? hk_lone_mapping_make(bytes, alignment) : hk_os_reserve(bytes, alignment);
   if (block == NULL) return NULL;
   if (!enter((uintptr_t)block, bytes)) {
-    unmap(block, bytes, is_lone);
+    if (HK_HARDENED && is_lone) {
+      hk_lone_mapping_drop(block, bytes);
+    } else {
+      unmap(block, bytes);
+    }
     return NULL;
   }
   uint64_t now_ms = hk_os_coarse_ms();
@@ -182,13 +183,17 @@ static void give_up(hk_slab_t *slab, size_t count, uintptr_t start, size_t old_b
   hk_purge_end_change(now_ms);
 }
 
-/* Unmaps a block of whole pages. The addresses are lost where the system refuses; at a mapping's end it does not. */
+/* Unmaps a block of whole pages. At a mapping's end the system does not refuse that. */
 static void unmap_pages(hk_slab_t *slab, void *block, size_t bytes) {
   if (!HK_HARDENED) hk_slab_set_state(slab, hk_slab_none); /* before other threads can map these addresses */
   hk_lock_acquire(hk_lock_space);
   hk_large_fill_change_locked(slab, (uintptr_t)block, bytes, 0);
   hk_lock_release(hk_lock_space);
-  unmap(block, bytes, HK_HARDENED);
+  if (HK_HARDENED) {
+    hk_lone_mapping_end(block, bytes);
+  } else {
+    unmap(block, bytes);
+  }
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -bytes);

@@ -50,9 +50,11 @@ static struct {
   uint64_t random;
 } ended;
 
+/* A block that the region map could not enter has no descriptor of its own: what it reads is none, and read-only. */
 static void unmap(const ended_t *one) {
   if (one->block == NULL) return;
-  hk_slab_set_state(hk_slab_of(one->block), hk_slab_none); /* before other threads can map these addresses */
+  hk_slab_t *slab = hk_slab_of(one->block);
+  if (hk_slab_state(slab) != hk_slab_none) hk_slab_set_state(slab, hk_slab_none); /* before others map the addresses */
   (void)hk_os_unmap(one->block - FRONT_BYTES, FRONT_BYTES + length_to_end(one->bytes));
 }
 
@@ -220,6 +222,8 @@ void hk_lone_mapping_end(void *block, size_t bytes) {
   ended_t last = put(&one);
   unmap(&last);
 }
+
+void hk_lone_mapping_drop(void *block, size_t bytes) { unmap(&(ended_t){.block = block, .bytes = bytes}); }
 
 void hk_lone_mapping_unmap_guards(void *block, size_t bytes) {
   char *start = block;

@@ -14,6 +14,9 @@ void *hk_lone_mapping_make(size_t bytes, size_t alignment);
  * The block's descriptor says hk_slab_free until it is unmapped or serves again. */
 void hk_lone_mapping_end(void *block, size_t bytes);
 
+/* Unmaps a block that hk_lone_mapping_make made, of the same `bytes`, and that no thread was given. Any thread. */
+void hk_lone_mapping_drop(void *block, size_t bytes);
+
 /* Unmaps the ended blocks that kept their pages. */
 void hk_lone_mapping_purge(void);
 

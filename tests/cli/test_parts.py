@@ -247,7 +247,9 @@ def test_settings_name_the_machine_but_not_the_host() -> None:
         (None, None),
     ],
 )
-def test_settings_tell_processors_of_one_name_apart(tmp_path: Path, text: Optional[str], processor: Optional[str]) -> None:
+def test_settings_tell_processors_of_one_name_apart(
+    tmp_path: Path, text: Optional[str], processor: Optional[str]
+) -> None:
     if text is not None:
         (tmp_path / "proc").mkdir()
         (tmp_path / "proc/cpuinfo").write_text(text)

@@ -44,6 +44,19 @@ def test_address_space(runner: Runner, program: Program, limit: int, size: int, 
     assert_fills(runner, with_limit("-v", limit, [program("fill_until_null"), "malloc", size, "full"]), least_share)
 
 
+# What is refused last depends on the limit and on the addresses, so there are many limits.
+@pytest.mark.parametrize(("kind", "kib"), [("-v", 60000), ("-d", 20000)])
+def test_no_refusal_ends_a_program(
+    runner: Runner, library: Path, program: Program, scaled: Callable[[int], int], kind: str, kib: int
+) -> None:
+    """The hardened variant may refuse the large block in the end, which the program then says."""
+    said = r".*: not so: quarter != NULL \(errno 12\)\n" if "-secure" in library.name else ""
+    for step in range(scaled(400)):
+        limit = kib + 50 * step
+        outcome = runner.under(with_limit(kind, limit, [program("fill_until_null"), "malloc", 100000]))
+        assert outcome.code in (0, 1) and re.fullmatch(f"|{said}", outcome.errors()), (limit, outcome)
+
+
 @pytest.mark.parametrize("size", [64, 5000, 100000, 3000000])
 def test_data_segment(runner: Runner, program: Program, size: int) -> None:
     assert_fills(runner, with_limit("-d", 65536, [program("fill_until_null"), "malloc", size, "full"]), 0.6)

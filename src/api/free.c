@@ -273,13 +273,19 @@ typedef struct {
   size_t alignment;
 } told_t;
 
+/* Where the system refuses a mapping, whole slabs serve. */
+static bool larger_fits(const hk_finding_t *finding, size_t size) {
+  if (hk_realloc_may_leave(size, finding->bytes)) return true;
+  size_t least = size > 0 ? size : 1;
+  bool is_mapping = hk_slab_state(finding->slab) == hk_slab_large && finding->slab->is_lone;
+  return finding->bytes == (is_mapping ? hk_slab_good_size(least) : hk_align_up(least, HK_SLAB_BYTES));
+}
+
 HK_INLINE bool size_fits(const hk_finding_t *finding, void *block, const told_t *told) {
   if (told->size > finding->bytes) return false;
   if (finding->offset != 0) return true; /* a sample is longer than its request */
   if (finding->is_guarded) return true;  /* realloc may have left it in its slot */
-  if (hk_slab_state(finding->slab) != hk_slab_small)
-    return hk_realloc_may_leave(told->size, finding->bytes) ||
-           hk_slab_good_size(told->size > 0 ? told->size : 1) == finding->bytes;
+  if (hk_slab_state(finding->slab) != hk_slab_small) return larger_fits(finding, told->size);
   unsigned class_index = finding->slab->class_index;
   if (class_serves(class_index, told->has_alignment ? told->alignment : HK_BLOCK_ALIGNMENT, told->size)) return true;
   if (!told->has_alignment && class_serves_aligned(class_index, finding->start, told->size)) return true;

@@ -108,7 +108,7 @@ static HK_NOINLINE void *resize_named(const hk_finding_t *finding, void *block, 
 }
 
 static void *resize(const hk_finding_t *finding, void *block, size_t size) {
-  bool is_larger = hk_slab_state(finding->slab) != hk_slab_small;
+  bool is_larger = hk_named_is_larger(finding->slab); /* a block of no bytes, in a hardened build, names no heap */
   if (HK_UNLIKELY(is_larger && finding->slab->named != NULL)) return resize_named(finding, block, size);
   return resize_unnamed(finding, block, size);
 }

@@ -98,13 +98,15 @@ static hk_slab_t *acquire_whole(hk_heap_t *heap, unsigned class_index) {
   return span;
 }
 
-/* The same of a hardened build: slabs that had blocks of the class, or other ones. */
+/* The same of a hardened build: slabs that had blocks of the class, or other ones. Where the system refuses those,
+ * fewer slabs that had blocks of the class. */
 static hk_slab_t *acquire_whole_of_class(hk_heap_t *heap, unsigned class_index) {
-  hk_slab_t *span = hk_class_slabs_take(class_index, hk_class_span_slabs(class_index));
-  if (span == NULL) {
-    span = acquire_whole(heap, class_index);
-    if (span != NULL) span->is_wiped = span->zero;
-  }
+  unsigned slab_count = hk_class_span_slabs(class_index);
+  hk_slab_t *span = hk_class_slabs_take(class_index, slab_count);
+  if (span != NULL) return span;
+  span = acquire_whole(heap, class_index);
+  if (span != NULL) span->is_wiped = span->zero;
+  while (span == NULL && slab_count > 1) span = hk_class_slabs_take(class_index, slab_count /= 2);
   return span;
 }
 
@@ -203,9 +205,9 @@ static void unlink_if_full(hk_slab_t *span) {
 hk_cut_t hk_span_trim(hk_heap_t *heap, hk_slab_t *span) {
   unsigned carved = carved_of(span), per_slab = hk_class_blocks_per_slab(span->class_index);
   if (carved == 0) return hk_cut_nothing;
-  unsigned kept = (carved + per_slab - 1) / per_slab;
-  bool has_released = release_end(heap, span, kept);
-  size_t used_bytes = (carved - (kept - 1) * per_slab) * hk_class_bytes(span->class_index);
+  bool has_released = release_end(heap, span, (carved + per_slab - 1) / per_slab);
+  unsigned before_last = (span->slab_count - 1u) * per_slab; /* a hardened build's last slab may have no block */
+  size_t used_bytes = carved > before_last ? (carved - before_last) * hk_class_bytes(span->class_index) : 1;
   hk_cut_t cut = hk_short_span_cut(span, hk_align_up(used_bytes, hk_os_page_size()));
   unlink_if_full(span);
   return cut == hk_cut_nothing && has_released ? hk_cut_done : cut;

@@ -118,16 +118,28 @@ void hk_class_slabs_put_in_use(hk_slab_t *head, unsigned class_index) {
   keep(head, class_index);
 }
 
-/* Takes the first slabs of the class's list, if there are as many as that; 0: any, if they are dirty. */
-static hk_slab_t *take_first(unsigned class_index, unsigned slab_count) {
+/* Chosen: how many slabs of another number are passed over. They come near a limit on addresses alone. */
+#define PASSED_MOST 64
+
+static hk_slab_t *find_locked(unsigned class_index, unsigned slab_count) {
   hk_list_t *list = &lists[class_index];
-  hk_slab_t *head = NULL;
+  if (!hk_list_is_linked(list)) return NULL;
+  unsigned passed = 0;
+  for (hk_list_t *link = list->next; link != list && passed <= PASSED_MOST; link = link->next, passed++) {
+    hk_slab_t *head = HK_CONTAINER_OF(link, hk_slab_t, link);
+    if (slab_count == 0) return head->zero ? NULL : head;
+    if (head->slab_count == slab_count) return head;
+  }
+  return NULL;
+}
+
+/* Takes the first slabs of the class's list that are as many as that; 0: the first ones, if they are dirty. */
+static hk_slab_t *take_first(unsigned class_index, unsigned slab_count) {
   hk_lock_acquire(hk_lock_space);
-  if (hk_list_is_linked(list) && !hk_list_is_empty(list)) head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
-  bool fits = head != NULL && (slab_count == 0 ? !head->zero : head->slab_count == slab_count);
-  if (fits) hk_list_remove(&head->link);
+  hk_slab_t *head = find_locked(class_index, slab_count);
+  if (head != NULL) hk_list_remove(&head->link);
   hk_lock_release(hk_lock_space);
-  if (!fits) return NULL;
+  if (head == NULL) return NULL;
   count_as(head, true);
   if (!head->zero) (void)hk_sub_relaxed(&hk_apart_bytes, bytes_of(head));
   return head;

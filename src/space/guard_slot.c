@@ -419,9 +419,11 @@ hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *dee
   bool is_closed = hk_os_forbid_access((void *)view->pages, view->pages_bytes);
   write_freed(slot, deed);
   kind_t *kind = address - range < range_bytes ? &paged : &large;
-  if (is_closed) { /* otherwise the slot is given up: the address stays known as free */
+  if (is_closed) {
     put(kind, slot);
     hk_guard_room_give();
+  } else { /* the slot is given up: the address stays known as free, and its pages go */
+    (void)hk_os_purge((void *)view->pages, view->pages_bytes);
   }
   if (kind == &large) keep_addresses(LARGE_FREED_MOST);
   return *damage != 0 ? hk_guard_free_damaged : hk_guard_free_done;

@@ -55,7 +55,8 @@ static void unmap(const ended_t *one) {
   if (one->block == NULL) return;
   hk_slab_t *slab = hk_slab_of(one->block);
   if (hk_slab_state(slab) != hk_slab_none) hk_slab_set_state(slab, hk_slab_none); /* before others map the addresses */
-  (void)hk_os_unmap(one->block - FRONT_BYTES, FRONT_BYTES + length_to_end(one->bytes));
+  bool is_gone = hk_os_unmap(one->block - FRONT_BYTES, FRONT_BYTES + length_to_end(one->bytes));
+  if (!is_gone && one->has_pages) (void)hk_os_purge(one->block, one->bytes); /* the addresses are lost */
 }
 
 static void set_locked(ended_t *place, const ended_t *one) {

@@ -40,6 +40,7 @@ static bool map_slab(_Atomic(uintptr_t) *slab) {
   void *start = hk_os_reserve_inaccessible(HK_SLAB_BYTES, HK_SLAB_BYTES);
   if (start == NULL) return false;
   if (hk_region_map_enter(start, HK_SLAB_BYTES)) {
+    hk_live_bit_clear_slab((uintptr_t)start); /* other blocks may have been at these addresses */
     hk_slab_set_state(hk_slab_of(start), hk_slab_nothing);
     uintptr_t none = 0;
     if (hk_publish_once(slab, &none, (uintptr_t)start)) return true;

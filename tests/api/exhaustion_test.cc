@@ -114,6 +114,30 @@ class Limits : public testing::Test {
   }
 };
 
+// Keeps one block more each time, and lets a larger request give back what can be had without it.
+int KeepWhileOthersAreRefused(size_t size) {
+  if (!SetSoftLimit(RLIMIT_AS, ReadProcessMemory().virtual_bytes + 16 * kMiB)) return 2;
+  std::vector<char *> blocks(24);
+  for (size_t i = 0; i < blocks.size(); i++) {
+    blocks[i] = static_cast<char *>(hakmem_malloc(size));
+    if (blocks[i] == nullptr) return 3;
+    std::memset(blocks[i], static_cast<int>(i), size);
+    errno = 0;
+    if (hakmem_malloc(64 * kMiB) != nullptr || errno != ENOMEM) return 4;
+  }
+  for (size_t i = 0; i < blocks.size(); i++) {
+    if (blocks[i][0] != static_cast<char>(i) || blocks[i][size - 1] != static_cast<char>(i)) return 5;
+    hakmem_free(blocks[i]);
+  }
+  return 0;
+}
+
+TEST_F(Limits, ASpanIsTrimmedAfterEachOfItsBlocks) {
+  for (size_t size = 1000; size <= kMidMax; size += 500) {
+    EXPECT_EQ(InChild([size] { return KeepWhileOthersAreRefused(size); }), 0) << size;
+  }
+}
+
 TEST_F(Limits, ReallocAtTheLimitKeepsTheBlock) {
   int result = InChild([] {
     char *big = static_cast<char *>(hakmem_malloc(10 * kMiB));

@@ -1,6 +1,7 @@
 /* tests/api/many_large_test.cc - more blocks above 32 KiB than a hardened build gives mappings of their own. */
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -26,6 +27,10 @@ TEST(ManyLarge, BlocksOfAnySizeAreServed) {
     many.push_back(hakmem_malloc(40000));
     ASSERT_NE(many.back(), nullptr) << i;
   }
+  void *aligned = hakmem_aligned_alloc(2 * kMidMax, 100);
+  ASSERT_NE(aligned, nullptr);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned) % (2 * kMidMax), 0u);
+  hakmem_free_aligned_sized(aligned, 2 * kMidMax, 100); /* a hardened build compares the size */
   std::vector<char *> larger;
   constexpr size_t kSizes[] = {kRunMax, kRunMax + 1, 3 * kMiB, 3 * kMiB + 1, 20 * kMiB};
   char value = 1;

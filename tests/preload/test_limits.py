@@ -44,7 +44,7 @@ def test_address_space(runner: Runner, program: Program, limit: int, size: int, 
     assert_fills(runner, with_limit("-v", limit, [program("fill_until_null"), "malloc", size, "full"]), least_share)
 
 
-# What is refused last depends on the limit and on the addresses, so there are many limits.
+# Which call the system refuses last depends on the limit and on the addresses, so there are many limits.
 @pytest.mark.parametrize(("kind", "kib"), [("-v", 60000), ("-d", 20000)])
 def test_no_refusal_ends_a_program(
     runner: Runner, library: Path, program: Program, scaled: Callable[[int], int], kind: str, kib: int

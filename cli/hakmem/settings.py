@@ -66,7 +66,7 @@ def one_line(settings: Settings) -> str:
 
 
 def processor(files: KernelFiles) -> Optional[str]:
-    """The processor's name and its numbers: kinds that differ may have one name in virtual machines, or none."""
+    """The processor's name and its numbers: virtual machines have one name for several kinds, arm64 none."""
     fields = files.fields("/proc/cpuinfo")
     numbers = {"family": "cpu family", "model": "model", "implementer": "CPU implementer", "part": "CPU part"}
     words = [fields.get("model name", ""), *(f"{word} {fields[key]}" for word, key in numbers.items() if key in fields)]

@@ -273,7 +273,7 @@ typedef struct {
   size_t alignment;
 } told_t;
 
-/* Where the system refuses a mapping, whole slabs serve. */
+/* A request for which the system refused a mapping of its own has whole slabs. */
 static bool larger_fits(const hk_finding_t *finding, size_t size) {
   if (hk_realloc_may_leave(size, finding->bytes)) return true;
   size_t least = size > 0 ? size : 1;

@@ -118,9 +118,11 @@ void hk_class_slabs_put_in_use(hk_slab_t *head, unsigned class_index) {
   keep(head, class_index);
 }
 
-/* Chosen: how many slabs of another number are passed over. They come near a limit on addresses alone. */
+/* Chosen: how many rows of another length a search passes over. Spans shorter than their class's, which leave such
+ * rows, begin only near a limit on addresses. */
 #define PASSED_MOST 64
 
+/* Returns the first row of that many slabs; 0: the first row of all, if it is dirty. */
 static hk_slab_t *find_locked(unsigned class_index, unsigned slab_count) {
   hk_list_t *list = &lists[class_index];
   if (!hk_list_is_linked(list)) return NULL;
@@ -133,7 +135,7 @@ static hk_slab_t *find_locked(unsigned class_index, unsigned slab_count) {
   return NULL;
 }
 
-/* Takes the first slabs of the class's list that are as many as that; 0: the first ones, if they are dirty. */
+/* Takes the row that find_locked finds in the class's list. */
 static hk_slab_t *take_first(unsigned class_index, unsigned slab_count) {
   hk_lock_acquire(hk_lock_space);
   hk_slab_t *head = find_locked(class_index, slab_count);

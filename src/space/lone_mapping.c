@@ -50,7 +50,8 @@ static struct {
   uint64_t random;
 } ended;
 
-/* A block that the region map could not enter has no descriptor of its own: what it reads is none, and read-only. */
+/* A block that the region map could not enter has no descriptor of its own: hk_slab_of leads to one that cannot be
+ * written, whose state is none. */
 static void unmap(const ended_t *one) {
   if (one->block == NULL) return;
   hk_slab_t *slab = hk_slab_of(one->block);

@@ -114,7 +114,7 @@ class Limits : public testing::Test {
   }
 };
 
-// Keeps one block more each time, and lets a larger request give back what can be had without it.
+// Keeps one block more each time, and asks for what the system refuses: the heap trims its spans before that fails.
 int KeepWhileOthersAreRefused(size_t size) {
   if (!SetSoftLimit(RLIMIT_AS, ReadProcessMemory().virtual_bytes + 16 * kMiB)) return 2;
   std::vector<char *> blocks(24);

@@ -20,7 +20,7 @@ VERSION = 1
 CANDIDATES = 12
 LARGEST = (1 << 64) - 1
 # The costs and the candidates of src/policy/price.c; tests/cli/test_learn_merge.py compares them.
-GIVE_NS, WANT_NS = 90_000, 360_000
+PURGE_NS, FAULT_NS = 90_000, 360_000
 SIXTY_FOURTHS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)
 
 _START = struct.Struct("<8sI")  # magic, version
@@ -92,5 +92,5 @@ def timeout_ms(price: int, candidate: int) -> Optional[int]:
     """The time-out of a candidate at this price, as hk_price_init computes it. None is never."""
     if candidate == CANDIDATES - 1:
         return None
-    break_even_ms = sum(max(1, ns * 1000 // price) for ns in (GIVE_NS, WANT_NS))
+    break_even_ms = sum(max(1, ns * 1000 // price) for ns in (PURGE_NS, FAULT_NS))
     return break_even_ms * SIXTY_FOURTHS[candidate] // 64

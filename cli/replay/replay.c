@@ -40,7 +40,7 @@ static void purge(replay_t *replay) {
   const hk_level_t *level = &replay->learn.level;
   size_t top_bytes = level->in_use_bytes + hk_learn_keep_bytes(&replay->learn);
   if (top_bytes >= replay->top_bytes) return;
-  replay->cost += kib(replay->top_bytes - top_bytes) * replay->learn.price.give_ms;
+  replay->cost += kib(replay->top_bytes - top_bytes) * replay->learn.price.purge_ms;
   replay->top_bytes = top_bytes;
 }
 
@@ -48,7 +48,7 @@ static void purge(replay_t *replay) {
 static void want(replay_t *replay, size_t in_use_bytes) {
   size_t again_bytes = in_use_bytes < replay->peak_bytes ? in_use_bytes : replay->peak_bytes;
   if (again_bytes > replay->top_bytes) {
-    replay->cost += kib(again_bytes - replay->top_bytes) * replay->learn.price.want_ms;
+    replay->cost += kib(again_bytes - replay->top_bytes) * replay->learn.price.fault_ms;
   }
   if (in_use_bytes > replay->top_bytes) replay->top_bytes = in_use_bytes;
   if (in_use_bytes > replay->peak_bytes) replay->peak_bytes = in_use_bytes;

@@ -10,7 +10,7 @@
  * Linked or preloaded, the library also defines the C library's names (`malloc`, `free`, ...) and the C++ operators
  * `new` and `delete`. A program needs this header only for functions that the C library does not have. A build without
  * instruments (HK_INSTRUMENTS=OFF) lacks hakmem_describe, hakmem_tag_counts, hakmem_stats_... and
- * hakmem_profile_....
+ * hakmem_profile_...; hakmem_malloc_info and hakmem_malloc_stats then tell no figures.
  */
 #ifndef HAKMEM_HAKMEM_H
 #define HAKMEM_HAKMEM_H
@@ -207,7 +207,7 @@ typedef struct {
   uint64_t peak_bytes;    /* the highest `bytes` */
   uint64_t larger_bytes;  /* the part of `bytes` that blocks above 32 KiB have */
   uint64_t larger_blocks; /* blocks above 32 KiB */
-  uint64_t soft_limit;
+  uint64_t soft_limit;    /* in bytes, as hard_limit; 0: none */
   uint64_t hard_limit;
   uint64_t soft_count;    /* times that `bytes` rose above soft_limit */
   uint64_t refused_count; /* times that hard_limit refused memory; one request may ask more than once */
@@ -223,9 +223,11 @@ HAKMEM_EXPORT void hakmem_heap_usage(const hakmem_heap_t *heap, hakmem_heap_usag
 typedef struct hakmem_tag hakmem_tag_t;
 
 /* Returns the tag of that name, which the first call makes; NULL with ENOMEM when there is no memory, with EINVAL when
- * `name` is NULL. Names are copied as above. hakmem_tag_limit sets the limits of `options`, with the tag's memory in
- * place of a heap's; it calls no callback. */
+ * `name` is NULL. Names are copied as above. */
 HAKMEM_EXPORT hakmem_tag_t *hakmem_tag_create(const char *name) HAKMEM_NOEXCEPT;
+
+/* Sets limits of the tag's memory, in bytes; 0: none. They act as soft_limit and hard_limit of hakmem_heap_options_t
+ * do, but call no callback. */
 HAKMEM_EXPORT void hakmem_tag_limit(hakmem_tag_t *tag, size_t soft_limit, size_t hard_limit) HAKMEM_NOEXCEPT;
 
 /* Charge what the calling thread allocates to the tag, from the push to its pop, by whichever function. Pushes nest:
@@ -242,6 +244,8 @@ HAKMEM_EXPORT void hakmem_tag_remove(hakmem_tag_t *tag) HAKMEM_NOEXCEPT;
 
 /* Returns the tag of a live block; NULL for a block of none, and for an address that is no live block. */
 HAKMEM_EXPORT hakmem_tag_t *hakmem_tag_of(const void *block) HAKMEM_NOEXCEPT HAKMEM_READS_NOT(1);
+
+/* As hakmem_heap_name and hakmem_heap_usage, for a tag. */
 HAKMEM_EXPORT const char *hakmem_tag_name(const hakmem_tag_t *tag) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void hakmem_tag_usage(const hakmem_tag_t *tag, hakmem_heap_usage_t *out, size_t size) HAKMEM_NOEXCEPT;
 
@@ -453,7 +457,7 @@ typedef struct {
 } hakmem_stats_events_t;
 
 typedef struct {
-  uint64_t band; /* 0 tiny, up to 1 KiB; 1 mid, up to 32 KiB; 2 run, up to 1 MiB; 3 big */
+  uint64_t band; /* 0 tiny, up to 1 KiB; 1 mid, up to 32 KiB; 2 run, up to 1 MiB; 3 large */
   uint64_t live_blocks; /* blocks in use */
   uint64_t live_bytes; /* bytes of the blocks in use */
   uint64_t slabs; /* slabs of 64 KiB that the band has */

@@ -130,7 +130,7 @@ hk_address_class_t hk_address_class_of(uintptr_t address) {
   hk_sample_t sample;
   if (where.kind != hk_address_live_block || !find_sample(&where, &sample)) return where;
   if (address < sample.address) {
-    where.kind = hk_address_class_before_sample;
+    where.kind = hk_address_before_sample;
     where.bytes = sample.offset;
     return where;
   }

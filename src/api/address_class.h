@@ -11,12 +11,12 @@
 #include "space/slab.h"
 
 typedef enum {
-  hk_address_foreign,             /* outside hakmem's memory */
-  hk_address_free,                /* in free slabs, or in a free extent */
-  hk_address_slab_end,            /* behind the last block of a span's slab, where no whole block fits */
-  hk_address_uncarved,            /* in a span, where no block was carved yet */
-  hk_address_free_block,          /* in a free block of a span */
-  hk_address_class_before_sample, /* in a block that holds a sampled one, before the sampled block's start */
+  hk_address_foreign,       /* outside hakmem's memory */
+  hk_address_free,          /* in free slabs, or in a free extent */
+  hk_address_slab_end,      /* behind the last block of a span's slab, where no whole block fits */
+  hk_address_uncarved,      /* in a span, where no block was carved yet */
+  hk_address_free_block,    /* in a free block of a span */
+  hk_address_before_sample, /* in a block that holds a sampled one, before the sampled block's start */
   hk_address_live_block
 } hk_address_kind_t;
 

@@ -1,9 +1,8 @@
 /* api/alloc.h - L5. The meaning of malloc, free, calloc and realloc. The fast paths are inline, so that the public
  * functions and the C library's names contain them without another call.
  *
- *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill, hk_alloc_large -> hk_spare_take_run,
- *                   hk_run_alloc,
- *                   hk_large_alloc
+ *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill or hk_alloc_large
+ *                   hk_alloc_large -> hk_spare_take_run, hk_run_alloc, hk_large_alloc
  *   hk_free      -> hk_free_list_push, else hk_free_slow -> hk_remote_free, hk_spare_put_run, hk_large_free
  *                   and hk_free_due when the push ends a countdown
  */

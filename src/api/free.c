@@ -66,7 +66,7 @@ static void free_small(hk_slab_t *span, void *block) {
       hk_misuse_report_damaged(lease.heap);
     } else {
       hk_free_list_t *free_list = span->free_list;
-      if (hk_free_list_push(free_list, block)) hk_bin_settle(lease.heap, span);
+      if (hk_free_list_push(free_list, block)) hk_bin_countdown_over(lease.heap, span);
     }
   } else if (span->part_kind == hk_part_of_heap) {
     hk_remote_free_now(span, block);
@@ -179,7 +179,7 @@ void hk_free_slow(void *block, hk_slab_t *slab) {
 void hk_free_due(hk_slab_t *slab) {
   hk_heap_t *heap = hk_load_relaxed(&slab->owner);
   hk_heap_enter(heap);
-  hk_bin_settle(heap, slab);
+  hk_bin_countdown_over(heap, slab);
   hk_misuse_report_damaged(heap);
   hk_heap_leave(heap);
 }

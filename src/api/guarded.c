@@ -7,6 +7,7 @@
 #include "api/sample_hook.h"
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/hash.h"
 #include "heap/detach.h"
 #include "heap/part.h"
 #include "os/fault_signal.h"
@@ -38,7 +39,7 @@ static _Atomic(uint64_t) reported[PLACES];
 bool hk_guarded_is_news(uint64_t place) {
   if (hk_option.on_misuse == hk_misuse_abort) return true;
   if (place == 0) place = 1;
-  uint64_t first = place * UINT64_C(0x9E3779B97F4A7C15) >> (64 - PLACES_SHIFT);
+  uint64_t first = hk_hash(place) >> (64 - PLACES_SHIFT);
   for (unsigned i = 0; i < PLACES; i++) {
     uint64_t found = 0;
     if (hk_compare_exchange_acquire(&reported[(first + i) % PLACES], &found, place)) return true;

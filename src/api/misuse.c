@@ -36,7 +36,7 @@ static void finish(message_t *message) {
 }
 
 static const char *kind_of(hk_act_t act, hk_verdict_t verdict) {
-  bool is_free = verdict == hk_verdict_free_block || verdict == hk_verdict_free_extent;
+  bool is_free = verdict == hk_verdict_free_block || verdict == hk_verdict_free;
   if (act == hk_act_free) return is_free ? "double-free" : "invalid-free";
   return is_free ? "use-after-free" : "invalid-pointer";
 }
@@ -55,7 +55,7 @@ static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t
     case hk_verdict_free_block:
       hk_format_print(message, "%p is a block of %u bytes that is free already", address, bytes);
       break;
-    case hk_verdict_free_extent:
+    case hk_verdict_free:
       hk_format_print(message, "%p lies in memory that is free already", address);
       break;
     case hk_verdict_interior:

@@ -162,7 +162,7 @@ static void count_live(hk_heap_t *part, void *context) {
   (void)hk_remote_drain(part);
   hk_sample_countdown_recall(part);
   hk_misuse_report_damaged(part);
-  hk_heap_settle_down(part);
+  hk_heap_deactivate_all(part);
   for (const hk_list_t *node = part->part.spans.next; node != &part->part.spans; node = node->next) {
     const hk_slab_t *span = HK_CONTAINER_OF(node, hk_slab_t, part_link);
     bool is_mid = hk_class_is_mid(span->class_index);

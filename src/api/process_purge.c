@@ -148,22 +148,22 @@ static _Atomic(uint64_t) refused_ms;
 
 /* Only a shortage of addresses is over when pages of spans are unmapped: where mappings are short, the system refuses
  * to unmap a part of one. */
-static void trim(hk_heap_t *heap) {
-  if (hk_heap_trim(heap)) hk_shortage_begin();
+static void shorten(hk_heap_t *heap) {
+  if (hk_heap_shorten(heap)) hk_shortage_begin();
 }
 
 /* Drains the heap too: the visit is repeated while blocks wait for it. */
-static void trim_idle(hk_heap_t *heap) {
+static void shorten_idle(hk_heap_t *heap) {
   hk_heap_enter_taken(heap);
   purge_heap(heap);
-  trim(heap);
+  shorten(heap);
   hk_heap_leave(heap);
 }
 
-static void trim_own(void) {
+static void shorten_own(void) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return;
-  trim(lease.heap);
+  shorten(lease.heap);
   hk_thread_leave(lease);
 }
 
@@ -178,19 +178,19 @@ void hk_process_purge_all(bool may_be_short) {
   if (may_be_short) take_heaps_of_sleepers();
   (void)hk_process_purge(0);
   if (may_be_short) {
-    hk_heap_visit_idle(trim_idle);
-    trim_own();
+    hk_heap_visit_idle(shorten_idle);
+    shorten_own();
   }
   (void)hk_purge_unmap_free();
 }
 
 void hk_process_purge_after_refusal(void) {
   hk_heap_t *heap = hk_thread_own();
-  if (heap == HK_EMPTY_HEAP || hk_load_relaxed(&refused_ms) <= heap->trimmed_ms) return;
-  heap->trimmed_ms = hk_os_coarse_ms();
+  if (heap == HK_EMPTY_HEAP || hk_load_relaxed(&refused_ms) <= heap->shortened_ms) return;
+  heap->shortened_ms = hk_os_coarse_ms();
   hk_heap_enter(heap);
   purge_heap(heap);
-  trim(heap);
+  shorten(heap);
   hk_heap_leave(heap);
   (void)hk_purge_unmap_free();
 }

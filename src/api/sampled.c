@@ -4,6 +4,7 @@
 #include "api/lifecycle.h"
 #include "api/sample_hook.h"
 #include "api/small_block.h"
+#include "base/random.h"
 #include "heap/sample_countdown.h"
 #include "policy/sampling.h"
 
@@ -75,7 +76,7 @@ static bool stays_hit(hk_heap_t *heap, size_t before, size_t after) {
   if (after >= before) return true;
   uint64_t rate = hk_sample_countdown_rate(heap);
   double part = hk_sampling_chance(after, rate) / hk_sampling_chance(before, rate);
-  return (double)hk_sampling_random(&heap->countdowns->random) * 0x1p-64 < part;
+  return (double)hk_random(&heap->countdowns->random) * 0x1p-64 < part;
 }
 
 hk_sample_choice_t hk_sampled_choose_large(size_t bytes) {

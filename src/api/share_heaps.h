@@ -5,8 +5,8 @@
 #include "base/compiler.h"
 #include "heap/thread.h"
 
-/* If the calling thread needs a heap and there are many, takes up the one that it had last. Where that is another
- * thread's and none is idle, detaches the heap of a thread that sleeps, for which it may wait. Requires that the caller
+/* If the calling thread needs a heap and there are many, takes the one that it had last. If another thread has
+ * that heap and none is idle, detaches the heap of a thread that sleeps, and may wait for one. Requires that the caller
  * is in no slow path. Safe in signal handlers. Opens files. */
 HK_COLD void hk_share_heaps(void);
 HK_INLINE void hk_share_heaps_consider(void) {

@@ -49,7 +49,7 @@ static hk_finding_t verify_unsampled(const void *address) {
   hk_finding_t foreign = {.verdict = hk_verdict_foreign, .start = value};
   if (value >> HK_ADDRESS_BITS != 0) return foreign;
   hk_slab_t *slab = hk_slab_of_any(value);
-  hk_finding_t free_extent = {.verdict = hk_verdict_free_extent, .slab = slab, .start = value};
+  hk_finding_t free_extent = {.verdict = hk_verdict_free, .slab = slab, .start = value};
   switch (hk_slab_state(slab)) {
     case hk_slab_small:
       return verify_small(slab, value);
@@ -137,6 +137,6 @@ hk_finding_t hk_verify_thoroughly(const void *address) {
   hk_slab_state_t state = hk_slab_state(slab);
   if (state == hk_slab_large) return verify_whole(slab, start, value);
   if (state == hk_slab_free && slab->superslab == NULL)
-    return (hk_finding_t){.verdict = hk_verdict_free_extent, .slab = slab, .start = value};
+    return (hk_finding_t){.verdict = hk_verdict_free, .slab = slab, .start = value};
   return finding;
 }

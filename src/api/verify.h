@@ -10,11 +10,11 @@
 #include "space/slab.h"
 
 typedef enum {
-  hk_verdict_live,        /* the start of a live block, or the address of a live sampled one */
-  hk_verdict_free_block,  /* the start of a free block of `bytes` */
-  hk_verdict_free_extent, /* in free slabs, or in a free extent */
-  hk_verdict_interior,    /* inside a block that begins at `start` */
-  hk_verdict_foreign      /* outside hakmem's memory */
+  hk_verdict_live,       /* the start of a live block, or the address of a live sampled one */
+  hk_verdict_free_block, /* the start of a free block of `bytes` */
+  hk_verdict_free,       /* in free slabs, or in a free extent */
+  hk_verdict_interior,   /* inside a block that begins at `start` */
+  hk_verdict_foreign     /* outside hakmem's memory */
 } hk_verdict_t;
 
 typedef struct {

@@ -17,7 +17,7 @@
 #define HK_SLAB_SHIFT 16
 /* A superslab is the unit of mapping and unmapping: 2 MiB, a huge page where pages are 4 KiB. */
 #define HK_SUPERSLAB_SHIFT 21
-/* User addresses have 47 bits on x86-64 and 48 on arm64 unless a program asks for more by a hint, which hakmem never
+/* User addresses have 47 bits on x86-64 and 48 on arm64 unless a program requests more by a hint, which hakmem never
  * does. One leaf of the region map describes a region. The map and its first leaf together take the least address space
  * where both are about as long. */
 #if defined(__x86_64__)

@@ -71,7 +71,7 @@ HK_INLINE uint32_t hk_bin_countdown_of_list(const hk_free_list_t *from) {
 }
 
 /* Puts a block of the caller's own heap on a free list. Returns true when the countdown is over: the caller then calls
- * hk_bin_settle (mid.h). */
+ * hk_bin_countdown_over (mid.h). */
 HK_INLINE bool hk_free_list_push(hk_free_list_t *free_list, hk_block_t *block) {
   hk_block_link(block, free_list->free);
   hk_keep_store_order(); /* a child of fork must not find a block in the list before it is linked */

@@ -48,7 +48,7 @@ void hk_heap_reset(hk_heap_t *heap) {
   hk_store_relaxed(&heap->span_slabs, 0);
   heap->spare_overflows = 0;
   heap->damaged = NULL;
-  heap->trimmed_ms = 0;
+  heap->shortened_ms = 0;
   hk_store_relaxed(&heap->shared.waiting, 0);
   init(heap);
 }

@@ -121,7 +121,7 @@ struct hk_heap {
   hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
   bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
-  uint64_t trimmed_ms;                       /* when its spans were last made short (api/process_purge.c); 0: never */
+  uint64_t shortened_ms;                     /* when its spans were last shortened (api/process_purge.c); 0: never */
   _Atomic(bool) busy;      /* a slow path is under way: a child of fork may find the heap half changed */
   _Atomic(uint8_t) life;   /* hk_heap_life_t; written by the thread that has the heap or is about to */
   _Atomic(bool) is_purged; /* an idle heap has given back what it can (api/process_purge.c); ends when it is taken */
@@ -150,7 +150,7 @@ struct hk_heap {
 #endif
   struct {                /* the purge thread's */
     hk_block_t *put_back; /* the first block of `incoming` when the purge thread had seen all of it; NULL: it has not */
-    uint64_t slow_paths;  /* the count of slow paths when the purge thread saw that blocks wait */
+    uint64_t drains;      /* the count of slow paths that drain, when the purge thread saw that blocks wait */
     uint64_t since_ms;    /* when it saw that, or when the wait may begin again; 0: never */
   } drain;
   hk_attachment_t attachment; /* to its thread */

@@ -20,12 +20,10 @@ void hk_heap_check_note_fork(void) { hk_store_relaxed(&is_exact, false); }
 
 /* ---- Lists of blocks. */
 
-static unsigned capacity_of(const hk_slab_t *span) { return hk_short_span_capacity(span); }
-
 /* hk_free_list_measure for blocks of one span. Checks that each of them is a block of it. */
 static bool measure_of_span(const hk_slab_t *span, const hk_block_t *list, unsigned *length) {
   for (*length = 0; list != HK_LIST_END; list = hk_block_next(list)) {
-    if (*length == capacity_of(span) || !hk_block_is_intact(list)) return false;
+    if (*length == hk_span_capacity(span) || !hk_block_is_intact(list)) return false;
     uintptr_t distance = (uintptr_t)list - hk_slab_start(span);
     HK_REQUIRE(distance < span->slab_count * HK_SLAB_BYTES, "a free block lies in its span");
     HK_REQUIRE(hk_offset_is_start(distance % HK_SLAB_BYTES, span->inverse), "a free block is a block");
@@ -44,7 +42,7 @@ static hk_slab_t *active_of(const hk_heap_t *heap, unsigned class_index) {
 }
 
 static void check_descriptors(const hk_heap_t *heap, const hk_slab_t *span) {
-  HK_REQUIRE(carved_of(span) <= capacity_of(span), "no more is carved than there is room for");
+  HK_REQUIRE(carved_of(span) <= hk_span_capacity(span), "no more is carved than there is room for");
   for (unsigned i = 0; i < span->slab_count; i++) {
     HK_REQUIRE(hk_slab_state(&span[i]) == hk_slab_small, "each slab of a span is in the state small");
     HK_REQUIRE(span[i].head == span, "each slab of a span knows its head");
@@ -81,7 +79,7 @@ static bool check_resting_span(const hk_slab_t *span) {
   bool is_whole = check_list(span, span->live - back);
   if (!hk_list_is_linked(&span->link)) return is_whole;
   HK_REQUIRE(span->own.countdown == span->live - back, "a partial span is due when all its blocks are free");
-  bool has_any = span->own.free != HK_LIST_END || carved_of(span) < capacity_of(span);
+  bool has_any = span->own.free != HK_LIST_END || carved_of(span) < hk_span_capacity(span);
   HK_REQUIRE(has_any, "a partial span has a free block or room");
   return is_whole;
 }

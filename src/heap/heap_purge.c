@@ -38,7 +38,7 @@ static void put_back(hk_heap_t *heap, hk_block_t **place) {
     return;
   }
   hk_slab_t *slab = hk_slab_of(block);
-  if (hk_free_list_push(slab->free_list, block)) hk_bin_settle(heap, slab);
+  if (hk_free_list_push(slab->free_list, block)) hk_bin_countdown_over(heap, slab);
 }
 
 void hk_heap_end_quarantine(hk_heap_t *heap, unsigned class_index) {
@@ -78,33 +78,33 @@ static void purge_all(hk_heap_t *heap, bool for_good) {
   hk_heap_unload(heap);
 }
 
-void hk_heap_settle_down(hk_heap_t *heap) { purge_all(heap, true); }
+void hk_heap_deactivate_all(hk_heap_t *heap) { purge_all(heap, true); }
 
 void hk_heap_purge(hk_heap_t *heap) { purge_all(heap, false); }
 
 typedef struct {
   hk_heap_t *heap;
-  bool has_trimmed;
-  bool is_refused; /* where mappings are short, so the next cut would be refused too */
-} trim_t;
+  bool has_shortened;
+  bool is_refused; /* where mappings are short, so the next one would be refused too */
+} shortening_t;
 
-static void trim_spans(hk_slab_t *slabs, void *context) {
-  trim_t *trim = context;
-  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS && !trim->is_refused; i++) {
+static void shorten_spans(hk_slab_t *slabs, void *context) {
+  shortening_t *shortening = context;
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS && !shortening->is_refused; i++) {
     hk_slab_t *slab = &slabs[i];
-    if (hk_slab_state(slab) != hk_slab_small || hk_load_relaxed(&slab->owner) != trim->heap) continue;
+    if (hk_slab_state(slab) != hk_slab_small || hk_load_relaxed(&slab->owner) != shortening->heap) continue;
     if (slab->head != slab) continue;
-    hk_cut_t cut = hk_span_trim(trim->heap, slab);
-    if (cut == hk_cut_done) trim->has_trimmed = true;
-    if (cut == hk_cut_refused) trim->is_refused = true;
+    hk_shorten_t result = hk_span_shorten(shortening->heap, slab);
+    if (result == hk_shorten_done) shortening->has_shortened = true;
+    if (result == hk_shorten_refused) shortening->is_refused = true;
   }
 }
 
-bool hk_heap_trim(hk_heap_t *heap) {
+bool hk_heap_shorten(hk_heap_t *heap) {
   if (!hk_heap_claim_spans(heap)) return false;
-  trim_t trim = {.heap = heap};
-  if (hk_load_relaxed(&heap->span_slabs) > 0) hk_superslab_visit(trim_spans, &trim);
+  shortening_t shortening = {.heap = heap};
+  if (hk_load_relaxed(&heap->span_slabs) > 0) hk_superslab_visit(shorten_spans, &shortening);
   hk_heap_unclaim_spans(heap);
   hk_heap_check(heap);
-  return trim.has_trimmed;
+  return shortening.has_shortened;
 }

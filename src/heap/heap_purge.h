@@ -21,9 +21,9 @@ void hk_heap_begin_small(hk_heap_t *heap);
 
 /* hk_heap_purge for a heap that may have no thread for long: afterwards no bin of a tiny class allocates from a span.
  * Each span counts its blocks, and is given back with the last one. */
-void hk_heap_settle_down(hk_heap_t *heap);
+void hk_heap_deactivate_all(hk_heap_t *heap);
 
-/* Gives up the pages of the heap's spans that were never carved (hk_span_trim). Returns whether there were any. */
-bool hk_heap_trim(hk_heap_t *heap);
+/* Gives up the pages of the heap's spans that were never carved (hk_span_shorten). Returns whether there were any. */
+bool hk_heap_shorten(hk_heap_t *heap);
 
 #endif /* HK_HEAP_HEAP_PURGE_H */

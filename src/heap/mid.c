@@ -185,7 +185,7 @@ void hk_mid_spill(hk_heap_t *heap, unsigned class_index, unsigned keep) {
   hk_heap_check_class(heap, class_index);
 }
 
-void hk_mid_settle(hk_heap_t *heap, unsigned class_index) {
+void hk_mid_countdown_over(hk_heap_t *heap, unsigned class_index) {
   if (hk_mid_is_metered(heap, class_index)) {
     settle_metered(heap, class_index);
   } else {

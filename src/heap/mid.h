@@ -6,9 +6,9 @@
  *
  * When the list is full, the older half is spilled: each block goes to its own span's list, and a span that has all its
  * blocks there is released. When the list is empty, it is filled from the spans that have blocks. A list that runs out
- * after spills was too short by the spilled blocks: its room grows by their number, or doubles when they have more than
- * HK_ROOM_AT_ONCE_BYTES. A list that is full twice and did not run out between may not be in use. It is spilled whole,
- * since its blocks keep spans from being released, and its room halves.
+ * after spills was too short by the spilled blocks: its room grows by their number, or doubles when they are more than
+ * hk_class_room gives for HK_ROOM_AT_ONCE_BYTES. A list that is full twice and did not run out between may not be in
+ * use. It is spilled whole, since its blocks keep spans from being released, and its room halves.
  *
  * While a heap is sampled (sample_countdown.h), its mid bins are *metered* between slow paths: the countdown counts
  * frees alone, since a pop adds the bin's mark, which is 0. So its end bounds the pops, as it does in a tiny class, and
@@ -39,7 +39,7 @@ bool hk_mid_fill(hk_heap_t *heap, unsigned class_index);
 void hk_mid_spill(hk_heap_t *heap, unsigned class_index, unsigned keep);
 
 /* Spills a bin whose list is full. */
-void hk_mid_settle(hk_heap_t *heap, unsigned class_index);
+void hk_mid_countdown_over(hk_heap_t *heap, unsigned class_index);
 
 /* Spills every mid bin, for a heap that is about to lose its thread, so that it keeps little for the next one. */
 void hk_mid_spill_all(hk_heap_t *heap);
@@ -60,9 +60,9 @@ void hk_mid_unmeter(hk_heap_t *heap, unsigned class_index);
 void hk_mid_note_loss(hk_heap_t *heap, unsigned class_index);
 
 /* Acts on a countdown that is over, after hk_free_list_push returned true, for a block of any class. */
-HK_INLINE void hk_bin_settle(hk_heap_t *heap, hk_slab_t *slab) {
+HK_INLINE void hk_bin_countdown_over(hk_heap_t *heap, hk_slab_t *slab) {
   if (hk_class_is_mid(slab->class_index)) {
-    hk_mid_settle(heap, slab->class_index);
+    hk_mid_countdown_over(heap, slab->class_index);
   } else {
     hk_span_countdown_over(heap, slab);
   }

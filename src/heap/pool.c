@@ -12,7 +12,7 @@
 #include "os/node.h"
 #include "os/shard.h"
 
-/* NULL: free. HK_POOL_SLOTS for each shard; of a shard's the last ones are filled last and emptied first. */
+/* NULL: free. HK_POOL_SLOTS for each shard; of each shard's slots, the last are filled last and emptied first. */
 static alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_heap_t *) slots[HK_SHARD_MAX * HK_POOL_SLOTS];
 
 /* Guarded by hk_lock_heap_pool. The heap that came last is first. */

@@ -2,8 +2,9 @@
  * thread that needs a heap, or for a moment with a thread that drains it or takes a span from it.
  *
  * A slot holds one idle heap. One atomic instruction empties it and one fills it, so that threads that begin and end
- * meet at no lock. Each shard (os/shard.h) has slots of its own. A heap comes back to those of the shard that took it,
- * where a thread looks first when it needs one. Heaps beyond the slots are in a list under hk_lock_heap_pool.
+ * meet at no lock. Each shard (os/shard.h) has slots of its own, and a heap comes back to those of the shard that took
+ * it. Heaps beyond the slots are in a list under hk_lock_heap_pool. A thread that needs a heap takes one of the list
+ * first, then of its shard's slots, then of the other shards'.
  *
  * Invariant: a heap is in one slot, in the list, or at most one thread has it. In a slot or the list its life is
  * hk_heap_idle. It becomes idle before it is in its place, and attached after it has left. overflow_count is the length

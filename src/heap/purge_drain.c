@@ -181,7 +181,7 @@ static hk_block_t *drain(hk_heap_t *heap, uint64_t now_ms) {
 /* ---- Which threads sleep. */
 
 /* Returns a count that changes with each slow path of the heap's thread that collects remote frees. */
-static uint64_t slow_paths_of(hk_heap_t *heap) {
+static uint64_t drains_of(hk_heap_t *heap) {
   return hk_load_relaxed(&heap->stat.value[hk_stat_refill]) + hk_load_relaxed(&heap->stat.value[hk_stat_remote_drain]);
 }
 
@@ -191,13 +191,13 @@ static bool is_waiting(hk_heap_t *heap) {
   if (hk_heap_life(heap) != hk_heap_attached || hk_heap_is_part(heap)) return false;
   hk_block_t *incoming = hk_load_relaxed(&heap->shared.incoming);
   if (incoming == HK_LIST_END) return false;
-  return incoming != heap->drain.put_back || slow_paths_of(heap) != heap->drain.slow_paths;
+  return incoming != heap->drain.put_back || drains_of(heap) != heap->drain.drains;
 }
 
 static void look(hk_heap_t *heap, uint64_t now_ms) {
-  uint64_t slow_paths = slow_paths_of(heap);
-  if (heap->drain.since_ms != 0 && heap->drain.slow_paths == slow_paths) return;
-  heap->drain.slow_paths = slow_paths;
+  uint64_t drains = drains_of(heap);
+  if (heap->drain.since_ms != 0 && heap->drain.drains == drains) return;
+  heap->drain.drains = drains;
   heap->drain.put_back = NULL;
   heap->drain.since_ms = now_ms;
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/random.h"
 #include "base/units.h"
 #include "policy/safety.h"
 #include "policy/size_class.h"
@@ -33,18 +34,11 @@ typedef struct {
   hk_block_t *unused[HK_CLASS_COUNT - HK_TINY_CLASS_MAX - 1][HK_QUARANTINE_UNUSED];
 } hk_quarantine_t;
 
-/* Returns a random number below `bound`, a power of two, by a linear congruential generator (D. Knuth, The Art of
- * Computer Programming 2, 3.3.4), whose highest bits are the best. */
-HK_INLINE unsigned hk_quarantine_random(hk_quarantine_t *quarantine, unsigned bound) {
-  quarantine->random = quarantine->random * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(quarantine->random >> 40) & (bound - 1);
-}
-
 /* Puts a freed block of `bytes` to a random place. Returns the block that was there, or NULL. */
 HK_INLINE hk_block_t *hk_quarantine_swap(hk_quarantine_t *quarantine, unsigned class_index, size_t bytes,
                                          hk_block_t *block) {
   unsigned places = bytes <= HK_QUARANTINE_LARGE_BYTES ? HK_QUARANTINE_PLACES : HK_QUARANTINE_PLACES_LARGE;
-  hk_block_t **place = &quarantine->held[class_index][hk_quarantine_random(quarantine, places)];
+  hk_block_t **place = &quarantine->held[class_index][hk_random_below(&quarantine->random, places)];
   hk_block_t *before = *place;
   *place = block;
   return before;
@@ -53,7 +47,7 @@ HK_INLINE hk_block_t *hk_quarantine_swap(hk_quarantine_t *quarantine, unsigned c
 /* Puts a block of a mid class that was never used to a random place. Returns the block that was there, or NULL. */
 HK_INLINE hk_block_t *hk_quarantine_swap_unused(hk_quarantine_t *quarantine, unsigned class_index, hk_block_t *block) {
   hk_block_t **row = quarantine->unused[class_index - HK_TINY_CLASS_MAX - 1];
-  hk_block_t **place = &row[hk_quarantine_random(quarantine, HK_QUARANTINE_UNUSED)], *before = *place;
+  hk_block_t **place = &row[hk_random_below(&quarantine->random, HK_QUARANTINE_UNUSED)], *before = *place;
   *place = block;
   return before;
 }

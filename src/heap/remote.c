@@ -3,6 +3,7 @@
 
 #include "base/atomic.h"
 #include "base/count.h"
+#include "base/hash.h"
 #include "base/panic.h"
 #include "heap/handover.h"
 #include "heap/heap_check.h"
@@ -76,8 +77,7 @@ HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
 }
 
 static unsigned slot_of(const hk_heap_t *owner) {
-  /* Fibonacci hashing (D. Knuth, The Art of Computer Programming 3, 6.4): records lie at regular distances. */
-  return (unsigned)((uintptr_t)owner * UINT64_C(0x9E3779B97F4A7C15) >> (64 - HK_OUTBOX_SHIFT));
+  return (unsigned)(hk_hash((uintptr_t)owner) >> (64 - HK_OUTBOX_SHIFT));
 }
 
 static uint32_t weight_of(const hk_slab_t *slab) {
@@ -164,7 +164,7 @@ void hk_remote_collect_hardened(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *bl
     return;
   }
   slab = hk_slab_of(block);
-  if (hk_free_list_push(slab->free_list, block)) hk_bin_settle(heap, slab);
+  if (hk_free_list_push(slab->free_list, block)) hk_bin_countdown_over(heap, slab);
 }
 
 /* Puts a block on its free list. Returns false when its span has moved to another heap meanwhile (steal.h): the block
@@ -178,7 +178,7 @@ static bool collect(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
   if (HK_HARDENED) {
     hk_remote_collect_hardened(heap, slab, block);
   } else if (hk_free_list_push(slab->free_list, block)) {
-    hk_bin_settle(heap, slab);
+    hk_bin_countdown_over(heap, slab);
   }
   return true;
 }
@@ -214,7 +214,7 @@ static bool return_to_pool(hk_heap_t *heap) {
   bool has_incoming;
   if (hk_heap_give_back_warm(heap, &has_incoming)) return has_incoming;
   hk_heap_enter(heap);
-  hk_heap_settle_down(heap);
+  hk_heap_deactivate_all(heap);
   hk_heap_leave(heap);
   return hk_heap_give_back(heap);
 }

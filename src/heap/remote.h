@@ -1,7 +1,7 @@
 /* heap/remote.h - L4. Remote frees: blocks that a thread frees and another heap owns.
  *
  * They travel in batches, one for each owner. A batch is a chain of the owner's blocks, whatever their spans, and one
- * compare-and-swap puts it before the owner's `incoming` list. The owner takes the whole list at once and puts each
+ * compare-exchange puts it before the owner's `incoming` list. The owner takes the whole list at once and puts each
  * block where its slab says. A block under way, in a batch or in `incoming`, counts as in use until the owner collects
  * it. So no span is given up while one of its blocks is under way. A batch is sent when it is full, before its thread
  * grows, when the thread ends, and a part's when its tag is popped. The owner collects when a bin runs out
@@ -18,13 +18,13 @@
 
 #include "heap/heap.h"
 
-/* Chosen: a batch holds back 32 KiB, or a sixteenth of the sending heap's own slabs, up to 256 KiB. Threads that only
- * free hold back little; threads that work on each other's memory send rarely. */
+/* Chosen: a batch holds back 32 KiB by its blocks' weights, or a sixteenth of the sending heap's own slabs, up to 256
+ * KiB. Threads that only free hold back little; threads that work on each other's memory send rarely. */
 #define HK_BATCH_FIRST_BYTES (32 * HK_KIB)
 #define HK_BATCH_MOST_BYTES (256 * HK_KIB)
 #define HK_BATCH_SHARE 16
 
-/* Chosen: the least weight of a block, so that a batch of 256 small ones is worth the compare-and-swap. */
+/* Chosen: the least weight of a block, so that a batch of 256 small ones is worth the compare-exchange. */
 #define HK_BATCH_LEAST_BLOCK 128
 
 /* Chosen: a heap is overdue when blocks of this many KiB wait for it, twice as many for each doubling of its thread's

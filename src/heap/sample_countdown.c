@@ -2,6 +2,7 @@
 #include "heap/sample_countdown.h"
 
 #include "base/arithmetic.h"
+#include "base/random.h"
 #include "heap/heap_check.h"
 #include "heap/mid.h"
 #include "heap/named.h"
@@ -33,7 +34,7 @@ static hk_sampling_points_t points_of(const hk_heap_t *heap, unsigned class_inde
 /* Returns the number of blocks up to the next point of the profile, or with guards the next block that is chosen. */
 static uint64_t draw_blocks(hk_heap_t *heap, unsigned class_index) {
   if (only_counts(heap)) return HK_COUNTDOWN_ACTIVE;
-  uint64_t random = hk_sampling_random(&heap->countdowns->random);
+  uint64_t random = hk_random(&heap->countdowns->random);
   if (heap->countdowns->guard_rate != 0) return hk_sampling_blocks(random, points_of(heap, class_index));
   uint64_t rate = rate_at(heap, heap->countdowns->of[class_index].shift);
   return hk_sampling_distance(random, rate) / hk_class_bytes(class_index);
@@ -178,7 +179,7 @@ static void return_block(hk_heap_t *heap, hk_block_t *block) {
   if (hk_load_relaxed(&slab->owner) != heap) {
     if (!HK_HARDENED) hk_remote_free(heap, slab, block); /* a hardened build loses a block that no thread freed */
   } else if (hk_free_list_push(slab->free_list, block)) {
-    hk_bin_settle(heap, slab);
+    hk_bin_countdown_over(heap, slab);
   }
 }
 
@@ -264,13 +265,12 @@ static hk_sample_countdowns_t *countdowns_of(hk_heap_t *heap) {
 static void draw_large_guarded(hk_heap_t *heap) {
   hk_sample_countdowns_t *countdowns = heap->countdowns;
   countdowns->large_guard_until =
-      hk_sampling_blocks(hk_sampling_random(&countdowns->random), hk_sampling_points(0, 0, countdowns->guard_rate));
+      hk_sampling_blocks(hk_random(&countdowns->random), hk_sampling_points(0, 0, countdowns->guard_rate));
 }
 
 static void draw_large(hk_heap_t *heap) {
   hk_sample_countdowns_t *countdowns = heap->countdowns;
-  countdowns->large_until =
-      hk_sampling_distance(hk_sampling_random(&countdowns->random), hk_sample_countdown_rate(heap));
+  countdowns->large_until = hk_sampling_distance(hk_random(&countdowns->random), hk_sample_countdown_rate(heap));
 }
 
 static void begin(hk_heap_t *heap, uint64_t state) {

@@ -202,15 +202,15 @@ static void unlink_if_full(hk_slab_t *span) {
   arm(span, worth_of(capacity));
 }
 
-hk_cut_t hk_span_trim(hk_heap_t *heap, hk_slab_t *span) {
+hk_shorten_t hk_span_shorten(hk_heap_t *heap, hk_slab_t *span) {
   unsigned carved = carved_of(span), per_slab = hk_class_blocks_per_slab(span->class_index);
-  if (carved == 0) return hk_cut_nothing;
+  if (carved == 0) return hk_shorten_nothing;
   bool has_released = release_end(heap, span, (carved + per_slab - 1) / per_slab);
   unsigned before_last = (span->slab_count - 1u) * per_slab; /* a hardened build's last slab may have no block */
   size_t used_bytes = carved > before_last ? (carved - before_last) * hk_class_bytes(span->class_index) : 1;
-  hk_cut_t cut = hk_short_span_cut(span, hk_align_up(used_bytes, hk_os_page_size()));
+  hk_shorten_t result = hk_short_span_shorten(span, hk_align_up(used_bytes, hk_os_page_size()));
   unlink_if_full(span);
-  return cut == hk_cut_nothing && has_released ? hk_cut_done : cut;
+  return result == hk_shorten_nothing && has_released ? hk_shorten_done : result;
 }
 
 /* Acts after `live` went down at a mark: the span is empty, or worth allocating from. */
@@ -380,7 +380,7 @@ static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here,
 /* Fills `order` with `first` to `first` + `count` - 1 in a random order (R. Fisher, F. Yates, from the inside out). */
 static void shuffle(hk_quarantine_t *quarantine, uint16_t *order, unsigned first, unsigned count) {
   for (unsigned i = 0; i < count; i++) {
-    unsigned at = (unsigned)((uint64_t)hk_quarantine_random(quarantine, 1u << 24) * (i + 1) >> 24);
+    unsigned at = (unsigned)((uint64_t)hk_random_below(&quarantine->random, 1u << 24) * (i + 1) >> 24);
     order[i] = order[at];
     order[at] = (uint16_t)(first + i);
   }

@@ -34,9 +34,6 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned list_le
 /* Returns whether a block of the span that was carved starts at `address`. Any thread. */
 bool hk_span_has_block(const hk_slab_t *span, const void *address);
 
-/* Returns the number of blocks that the span has room for. */
-HK_INLINE unsigned hk_span_capacity(const hk_slab_t *span) { return hk_short_span_capacity(span); }
-
 /* Directs the owner's frees into the span to `free_list` from now on. */
 void hk_span_set_free_lists(hk_slab_t *span, hk_free_list_t *free_list);
 
@@ -67,7 +64,7 @@ hk_block_t *hk_span_carve_untouched(hk_heap_t *heap, hk_slab_t *span);
 
 /* Gives up the pages of a span that were never carved: its last slabs go to their superslab, the end of the last one
  * that it keeps goes to the system. Requires that the caller has claimed the heap's spans. */
-hk_cut_t hk_span_trim(hk_heap_t *heap, hk_slab_t *span);
+hk_shorten_t hk_span_shorten(hk_heap_t *heap, hk_slab_t *span);
 
 /* Gives up a span that has no block in use and is in no list: its slabs become spare. */
 void hk_span_release(hk_heap_t *heap, hk_slab_t *span);

@@ -30,8 +30,6 @@ HK_INLINE hk_slab_t *take(hk_heap_t *heap, unsigned slab_count) {
   return head;
 }
 
-hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) { return take(heap, slab_count); }
-
 hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count) {
   hk_slab_t *head = take(heap, slab_count);
   return head != NULL ? head : hk_sparse_take(&heap->sparse, slab_count);
@@ -83,7 +81,7 @@ static void flush(hk_heap_t *heap, hk_slab_t *reserve) {
   hk_list_t rows;
   hk_list_init(&rows);
   for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && hk_load_relaxed(&heap->spare_slabs) > 0; i++) {
-    for (hk_slab_t *head; (head = hk_spare_take(heap, i)) != NULL;) hk_list_push_back(&rows, &head->link);
+    for (hk_slab_t *head; (head = take(heap, i)) != NULL;) hk_list_push_back(&rows, &head->link);
   }
   if (reserve != NULL) hk_list_push_back(&rows, &reserve->link);
   release_all(&rows);
@@ -164,7 +162,7 @@ void hk_spare_pass_time_slow(hk_heap_t *heap) {
 /* ---- For spans. */
 
 hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count) {
-  hk_slab_t *head = hk_spare_take(heap, slab_count);
+  hk_slab_t *head = take(heap, slab_count);
   if (head != NULL) {
     hk_stat_bump(&heap->stat, hk_stat_slab_reuse, 1);
     return head;

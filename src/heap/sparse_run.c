@@ -3,6 +3,7 @@
 
 #include "base/arithmetic.h"
 #include "base/atomic.h"
+#include "base/random.h"
 #include "os/os.h"
 #include "policy/sampling.h"
 #include "space/dirty.h"
@@ -100,7 +101,7 @@ static uint16_t sparse_pages(const hk_slab_t *head) {
 static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
   unsigned char is_resident[HK_SLAB_BYTES / 4096];
   size_t common = common_bytes(head->slab_count), bytes = hk_smaller(common, HK_SLAB_BYTES);
-  const hk_slab_t *slab = head + hk_sampling_random(&sparse->random) % (common / bytes);
+  const hk_slab_t *slab = head + hk_random(&sparse->random) % (common / bytes);
   if (!hk_os_resident_pages((void *)hk_slab_start(slab), bytes, is_resident)) return false;
   return is_sparse(count_pages(is_resident, 0, bytes), HK_SLAB_BYTES);
 }
@@ -109,7 +110,7 @@ static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
  * random, so that no pattern of the program's hides its filled runs. */
 static void draw_distance(hk_sparse_t *sparse) {
   unsigned step = (unsigned)hk_smaller(sparse->known_looks / LOOKS_OF_STEP, STEP_MOST);
-  sparse->until_look = (unsigned)(hk_sampling_random(&sparse->random) % (2 * step + 1));
+  sparse->until_look = (unsigned)(hk_random(&sparse->random) % (2 * step + 1));
   unsigned returns = sparse->until_look + 1;
   sparse->credit = (unsigned)hk_smaller(sparse->credit + CREDIT_OF_RETURN * returns, CREDIT_MOST);
 }

@@ -62,10 +62,8 @@ bool hk_census_is_span(const hk_survey_superslab_t *superslab, unsigned i) {
   return slab->slab_count > 0 && slab->slab_count <= most && i + slab->slab_count <= HK_SUPERSLAB_SLABS;
 }
 
-static unsigned capacity_of(const hk_slab_t *span) { return hk_short_span_capacity(span); }
-
 static unsigned carved_of(const hk_slab_t *span) {
-  return least(hk_load_relaxed(&((hk_slab_t *)span)->carved), capacity_of(span));
+  return least(hk_load_relaxed(&((hk_slab_t *)span)->carved), hk_span_capacity(span));
 }
 
 /* In a mid class the result includes the blocks in the bin; count_bin subtracts them. */
@@ -143,7 +141,7 @@ static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, uns
                              .free_blocks = carved - live,
                              .free_bytes = (carved - live) * block_bytes,
                              .resident_bytes = resident,
-                             .spans_nearly_empty = live * HK_CENSUS_NEARLY_EMPTY <= capacity_of(span)};
+                             .spans_nearly_empty = live * HK_CENSUS_NEARLY_EMPTY <= hk_span_capacity(span)};
   add(&census->of_class[span->class_index], &count);
   add(count_of_heap(walk->heaps, hk_load_relaxed(&((hk_slab_t *)span)->owner)), &count);
   census->live_bytes += of_live;

@@ -210,7 +210,7 @@ void hk_describe(hk_format_t *out, uintptr_t address) {
     describe_block(out, address, &where);
   } else if (where.kind == hk_address_free) {
     hk_format_text(out, "in free memory");
-  } else if (where.kind == hk_address_class_before_sample) {
+  } else if (where.kind == hk_address_before_sample) {
     hk_format_print(out, "in the %u bytes before the sampled block at %p", (uint64_t)where.bytes,
                     where.start + where.bytes);
   } else if (where.kind == hk_address_slab_end) {

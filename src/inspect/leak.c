@@ -3,6 +3,7 @@
 
 #include "base/arithmetic.h"
 #include "base/bits.h"
+#include "base/hash.h"
 #include "inspect/profile.h"
 #include "inspect/reach.h"
 #include "os/os.h"
@@ -30,7 +31,7 @@ static bool make_rows(hk_leak_t *leak) {
 
 /* Returns NULL when the table is full. */
 static hk_leak_row_t *row_of(hk_leak_t *leak, const hk_site_t *site) {
-  size_t hash = (size_t)(((uintptr_t)site >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20);
+  size_t hash = (size_t)(hk_hash((uintptr_t)site >> 4) >> 20);
   for (size_t step = 0; step < leak->row_count; step++) {
     hk_leak_row_t *row = &leak->rows[(hash + step) & (leak->row_count - 1)];
     if (row->site == NULL) row->site = site;

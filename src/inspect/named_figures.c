@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/hash.h"
 
 #define TEXT(name, is_bytes, is_event, help) \
   { #name, help, offsetof(hk_named_figures_t, name), is_bytes, is_event, false }
@@ -50,7 +51,7 @@ static uint64_t *sum_of(hk_named_table_t *table, const name_t *key, unsigned whi
   uint64_t hash = UINT64_C(0xcbf29ce484222325) + key->is_tag;
   for (const char *text = key->name; *text != '\0'; text++)
     hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-  hash *= UINT64_C(0x9e3779b97f4a7c15);
+  hash = hk_hash(hash);
   return &table->sums[which][(which == 0 ? hash >> 32 : hash >> 48) % HK_NAMED_SUMS];
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/hash.h"
 #include "base/units.h"
 #include "os/os.h"
 
@@ -58,10 +59,9 @@ static table_key_t *make_table(unsigned i) {
   return none;
 }
 
-/* Returns the first of the WINDOW places that the address may have. Fibonacci hashing (D. Knuth, The Art of Computer
- * Programming 3, 6.4). */
+/* Returns the first of the WINDOW places that the address may have. */
 static size_t window_of(unsigned i, uintptr_t address) {
-  uint64_t hash = (uint64_t)(address >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 32;
+  uint64_t hash = hk_hash(address >> 4) >> 32;
   return hash * WINDOW & (entry_count(i) - 1);
 }
 

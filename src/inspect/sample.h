@@ -3,7 +3,7 @@
  *
  * The table is a list of tables in mapped memory. Each is four times as large as the one before, is made when it is
  * needed, and is never unmapped. An address has a few possible places in each table, and a look-up tries all of them.
- * There are no locks: an entry belongs to the thread whose compare-and-swap marked its key as busy. The most recently
+ * There are no locks: an entry belongs to the thread whose compare-exchange marked its key as busy. The most recently
  * freed samples stay, marked as freed, so that a second free of one is told from a pointer into another block.
  */
 #ifndef HK_INSPECT_SAMPLE_H

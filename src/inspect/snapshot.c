@@ -261,7 +261,7 @@ static void fill_guard(hakmem_stats_t *figures) {
 static void fill_learning(hakmem_stats_t *figures, const hk_learn_t *learned) {
   uint64_t price = learned->price.ns_per_mib_second;
   figures->learning_price = price;
-  figures->learning_dearness = hk_price_is_cheap(price) ? 0 : hk_price_dearness(price);
+  figures->learning_dearness = hk_price_is_cheap(price) ? 0 : hk_price_times_balanced(price);
   figures->learning_break_even_ms = hk_price_break_even_ms(&learned->price);
   figures->learning_timeout_ms = hk_learn_timeout_ms(learned);
   figures->learning_epochs = learned->epoch;

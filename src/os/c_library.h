@@ -1,4 +1,5 @@
-/* os/c_library.h - L1. Which C library the code is compiled for. Code that differs asks here, or is in override/. */
+/* os/c_library.h - L1. Which C library the code is compiled for. Code that differs tests HK_ON_MUSL, or is in
+ * override/. */
 #ifndef HK_OS_C_LIBRARY_H
 #define HK_OS_C_LIBRARY_H
 

@@ -14,7 +14,7 @@ HK_C_BEGIN
 typedef enum {
   hk_call_map, /* makes, grows or moves a mapping */
   hk_call_unmap,
-  hk_call_advise, /* purges, asks for huge pages, sets what a fork does with the pages */
+  hk_call_advise, /* purges, advises huge pages, sets what a fork does with the pages */
   hk_call_other,
   hk_call_kind_count
 } hk_call_kind_t;

@@ -11,7 +11,8 @@
  * Where the kernel cannot wipe (before 4.14), the at-fork hook does it: fork from a program works, a bare clone does
  * not.
  *
- * Ranks: a thread may take a lock only while it holds none of the same or a higher rank. Debug builds check it.
+ * Ranks: a thread may take a lock only while it holds none of the same or a higher rank. The locks of shards have one
+ * rank, and a thread takes several of them by rising numbers. Debug builds check both.
  */
 #ifndef HK_OS_LOCK_H
 #define HK_OS_LOCK_H

@@ -61,7 +61,7 @@ static void sum_open(hk_learn_t *learn) {
 /* Sums the open gaps. Returns what purging the undecided memory would cost now. */
 static uint64_t sum_undecided(hk_learn_t *learn) {
   sum_open(learn);
-  return hk_price_give_cost(&learn->price, &learn->open, HK_PRICE_BREAK_EVEN);
+  return hk_price_purge_cost(&learn->price, &learn->open, HK_PRICE_BREAK_EVEN);
 }
 
 /* Returns whether the leader is frozen, and no more memory is undecided than it is known to be right for. A larger
@@ -79,7 +79,7 @@ static void divide_by_all(hk_learn_t *learn) {
   uint64_t undecided = sum_undecided(learn);
   uint64_t owed[HK_PRICE_CANDIDATES];
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
-    owed[i] = hk_add_saturating(learn->owed[i], hk_price_give_cost(&learn->price, &learn->open, i));
+    owed[i] = hk_add_saturating(learn->owed[i], hk_price_purge_cost(&learn->price, &learn->open, i));
   }
   hk_decay_by_all(&learn->decay, &learn->price, owed, hk_larger(learn->usual_stake, undecided / UNDECIDED_SHARE));
 }
@@ -306,9 +306,9 @@ bool hk_learn_init(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_secon
 bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_second) {
   if (ns_per_mib_second == learn->price.ns_per_mib_second) return true;
   /* In place: some threads' stacks have no room for a copy. */
-  uint64_t give_ns = learn->price.give_ns, want_ns = learn->price.want_ns;
+  uint64_t purge_ns = learn->price.purge_ns, fault_ns = learn->price.fault_ns;
   if (!hk_price_init(&learn->price, ns_per_mib_second)) return false;
-  hk_price_set_costs(&learn->price, give_ns, want_ns);
+  hk_price_set_costs(&learn->price, purge_ns, fault_ns);
   hk_level_pass(&learn->level, now_ms);
   memset((char *)learn + offsetof(hk_learn_t, leader), 0, sizeof *learn - offsetof(hk_learn_t, leader));
   learn->leader = HK_PRICE_BREAK_EVEN;
@@ -330,11 +330,11 @@ void hk_learn_rescale(hk_learn_t *learn, uint64_t from_ns, uint64_t to_ns) {
 }
 
 /* The present epoch begins anew: its gaps were sorted by the old time-outs. */
-void hk_learn_set_costs(hk_learn_t *learn, uint64_t now_ms, uint64_t give_ns, uint64_t want_ns) {
-  uint64_t before_ns = learn->price.give_ns + learn->price.want_ns, after_ns = give_ns + want_ns;
-  if (give_ns == learn->price.give_ns && want_ns == learn->price.want_ns) return;
+void hk_learn_set_costs(hk_learn_t *learn, uint64_t now_ms, uint64_t purge_ns, uint64_t fault_ns) {
+  uint64_t before_ns = learn->price.purge_ns + learn->price.fault_ns, after_ns = purge_ns + fault_ns;
+  if (purge_ns == learn->price.purge_ns && fault_ns == learn->price.fault_ns) return;
   hk_level_pass(&learn->level, now_ms);
-  hk_price_set_costs(&learn->price, give_ns, want_ns);
+  hk_price_set_costs(&learn->price, purge_ns, fault_ns);
   hk_learn_rescale(learn, before_ns, after_ns);
   memset(&learn->ended, 0, sizeof learn->ended);
   learn->gap_count = 0;
@@ -360,14 +360,14 @@ void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
     hk_level_note(&learn->level, now_ms, in_use_bytes, forget_gap, NULL);
     return;
   }
-  bool was_idle = hk_level_dirty_bytes(&learn->level) > 0;
+  bool was_dirty = hk_level_dirty_bytes(&learn->level) > 0;
   hk_level_pass(&learn->level, now_ms);
   grow_older(learn);
-  if (was_idle && is_epoch_over(learn)) end_epoch(learn);
+  if (was_dirty && is_epoch_over(learn)) end_epoch(learn);
   hk_level_note(&learn->level, now_ms, in_use_bytes, add_gap, learn);
   if (learn->gap_count >= gaps_of_epoch(learn)) end_epoch(learn);
   /* Time without dirty memory is no part of an epoch. */
-  if (!was_idle && learn->gap_count == 0) learn->epoch_start_ms = learn->level.now_ms;
+  if (!was_dirty && learn->gap_count == 0) learn->epoch_start_ms = learn->level.now_ms;
 }
 
 uint64_t hk_learn_timeout_ms(const hk_learn_t *learn) { return learn->price.timeout_ms[learn->leader]; }

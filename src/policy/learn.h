@@ -14,10 +14,10 @@
  *
  * An epoch's weight is its stake: its least cost with knowledge of the future.
  *
- * When the leader has not changed for long it is frozen: it has all memory, and no epoch changes that, unless far more
- * is dirty than it was frozen by: then memory is divided as before. When it costs
- * more than before, in proportion to the stakes, the state is canary. A better candidate then ends the freeze. Where
- * there is none, the present cost becomes the expected one.
+ * A leader that has not changed for long is frozen: it has all memory, and epochs change nothing. While far more memory
+ * is dirty than when it was frozen, memory is divided as before. A frozen leader that costs more than before, in
+ * proportion to the stakes, becomes a canary. A better candidate then ends the freeze. Where there is none, the present
+ * cost becomes the expected one.
  */
 #ifndef HK_POLICY_LEARN_H
 #define HK_POLICY_LEARN_H
@@ -79,7 +79,7 @@ bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_
 
 /* Sets the CPU time that purging a MiB and faulting it in again take here (hk_price_set_costs). The results
  * stay, as parts of the new break-even time. */
-void hk_learn_set_costs(hk_learn_t *learn, uint64_t now_ms, uint64_t give_ns, uint64_t want_ns);
+void hk_learn_set_costs(hk_learn_t *learn, uint64_t now_ms, uint64_t purge_ns, uint64_t fault_ns);
 
 /* Multiplies all costs that were learned. */
 void hk_learn_rescale(hk_learn_t *learn, uint64_t from_ns, uint64_t to_ns);

@@ -37,7 +37,7 @@ static void reason_text(const hk_learn_decision_t *decision, hk_format_t *format
   uint64_t from = decision->from_cost, to = decision->to_cost;
   switch ((hk_learn_reason_t)decision->reason) {
     case hk_learn_started:
-      hk_format_text(format, ", where keeping has cost as much as giving back");
+      hk_format_text(format, ", the break-even time");
       break;
     case hk_learn_loaded:
       hk_format_text(format, ", as an earlier run had learned");

@@ -28,8 +28,8 @@ static_assert(HK_LEARN_RECORD_BYTES <= UINT16_MAX, "the length has two bytes");
 static uint32_t checksum(const unsigned char *bytes) { return hk_bytes_crc32(0, bytes, CHECKSUM_AT); }
 
 /* What purging a MiB and faulting it in again take: where records come from, and here. */
-#define RECORD_NS (HK_PRICE_GIVE_NS + HK_PRICE_WANT_NS)
-static uint64_t own_ns(const hk_learn_t *learn) { return learn->price.give_ns + learn->price.want_ns; }
+#define RECORD_NS (HK_PRICE_PURGE_NS + HK_PRICE_FAULT_NS)
+static uint64_t own_ns(const hk_learn_t *learn) { return learn->price.purge_ns + learn->price.fault_ns; }
 
 static uint64_t as_recorded(const hk_learn_t *learn, uint64_t cost) {
   return hk_price_rescaled(cost, own_ns(learn), RECORD_NS);

@@ -1,8 +1,8 @@
 /* policy/level.h - L2. How long freed memory stays unused. Numbers in, numbers out: the caller brings the clock and
  * holds the lock.
  *
- * The bytes in use are like a water level. When it falls from a to b, the levels from b to a become dirty. When it
- * rises through them again, their gap ends. The memory that was freed last is requested first, so the dirty levels
+ * The bytes in use rise and fall. When they fall from a to b, the levels from b to a become dirty. When they
+ * rise through them again, their gap ends. The memory that was freed last is requested first, so the dirty levels
  * are a stack: a higher level has been dirty for longer. Levels count memory as dirty from its free to its next use,
  * whether or not it is purged meanwhile. So gaps are a property of the program, and the same for every strategy that
  * is judged by them.

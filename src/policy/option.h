@@ -32,7 +32,7 @@ typedef struct {
 /* Holds the defaults until hk_option_load writes it, before a second thread exists. Any thread reads it. */
 extern HK_HIDDEN hk_option_t hk_option;
 
-/* Whether memory is kept for times that follow the program. Otherwise they are fixed. */
+/* Returns whether the learner changes the time-outs while the program runs. */
 HK_INLINE bool hk_option_is_learning(void) { return hk_option.learn == hk_learn_on; }
 
 /* Reads the environment once; later calls do nothing. Does nothing in a secure-exec program. While the environment is

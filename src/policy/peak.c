@@ -21,7 +21,7 @@ bool hk_peak_is_due(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, s
 
 static size_t budget_bytes(const hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms) {
   uint64_t lived_ms = hk_smaller(hk_subtract_to_zero(now_ms, peak->start_ms), LONGEST_MS);
-  return lived_ms * NS_PER_MS / HK_PEAK_TIME_SHARE / (price->give_ns + price->want_ns) * HK_MIB;
+  return lived_ms * NS_PER_MS / HK_PEAK_TIME_SHARE / (price->purge_ns + price->fault_ns) * HK_MIB;
 }
 
 static void note_rise(hk_peak_t *peak, size_t rise_bytes, size_t spare_bytes) {

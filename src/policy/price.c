@@ -19,15 +19,15 @@ static uint64_t at_least_1(uint64_t value) { return value > 0 ? value : 1; }
 bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second) {
   if (ns_per_mib_second < HK_PRICE_LEAST || ns_per_mib_second > HK_PRICE_MOST) return false;
   price->ns_per_mib_second = ns_per_mib_second;
-  hk_price_set_costs(price, HK_PRICE_GIVE_NS, HK_PRICE_WANT_NS);
+  hk_price_set_costs(price, HK_PRICE_PURGE_NS, HK_PRICE_FAULT_NS);
   return true;
 }
 
-void hk_price_set_costs(hk_price_t *price, uint64_t give_ns, uint64_t want_ns) {
-  price->give_ns = give_ns;
-  price->want_ns = want_ns;
-  price->give_ms = at_least_1(give_ns * MS_PER_SECOND / price->ns_per_mib_second);
-  price->want_ms = at_least_1(want_ns * MS_PER_SECOND / price->ns_per_mib_second);
+void hk_price_set_costs(hk_price_t *price, uint64_t purge_ns, uint64_t fault_ns) {
+  price->purge_ns = purge_ns;
+  price->fault_ns = fault_ns;
+  price->purge_ms = at_least_1(purge_ns * MS_PER_SECOND / price->ns_per_mib_second);
+  price->fault_ms = at_least_1(fault_ns * MS_PER_SECOND / price->ns_per_mib_second);
   uint64_t break_even_ms = hk_price_break_even_ms(price);
   for (unsigned i = 0; i + 1 < HK_PRICE_CANDIDATES; i++) price->timeout_ms[i] = break_even_ms * sixty_fourths[i] / 64;
   price->timeout_ms[HK_PRICE_CANDIDATES - 1] = HK_PRICE_NEVER;
@@ -49,18 +49,18 @@ uint64_t hk_price_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, uns
     if (i > candidate) given_back = hk_add_saturating(given_back, gaps->kib[i]);
   }
   if (given_back == 0) return kept;
-  uint64_t each_ms = price->timeout_ms[candidate] + price->give_ms + (are_open ? 0 : price->want_ms);
+  uint64_t each_ms = price->timeout_ms[candidate] + price->purge_ms + (are_open ? 0 : price->fault_ms);
   return hk_add_saturating(kept, hk_multiply_saturating(given_back, each_ms));
 }
 
-uint64_t hk_price_give_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate) {
+uint64_t hk_price_purge_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate) {
   uint64_t kept = 0;
   for (unsigned i = 0; i <= candidate; i++) kept = hk_add_saturating(kept, gaps->kib[i]);
-  return hk_multiply_saturating(kept, price->give_ms);
+  return hk_multiply_saturating(kept, price->purge_ms);
 }
 
 uint64_t hk_price_least_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, bool are_open) {
-  uint64_t each_ms = price->give_ms + (are_open ? 0 : price->want_ms);
+  uint64_t each_ms = price->purge_ms + (are_open ? 0 : price->fault_ms);
   uint64_t cost = 0;
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
     cost = hk_add_saturating(cost, hk_smaller(gaps->kib_ms[i], hk_multiply_saturating(gaps->kib[i], each_ms)));

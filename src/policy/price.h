@@ -23,8 +23,8 @@ HK_C_BEGIN
 
 /* ---- Measured: CPU time for a MiB of 4 KiB pages, by bench/learn_traces/purge_cost.c, in pieces of 64 KiB to 16
  * MiB, on a virtual machine with two cores and Linux 6.18. Memory that is not needed again costs the first alone. */
-#define HK_PRICE_GIVE_NS UINT64_C(90000)
-#define HK_PRICE_WANT_NS UINT64_C(360000)
+#define HK_PRICE_PURGE_NS UINT64_C(90000)
+#define HK_PRICE_FAULT_NS UINT64_C(360000)
 
 /* ---- Chosen: ns of CPU time for a MiB-second. At the prices of rented memory and processors it is about 107,000
  * (docs/learning.md). The balanced price is above that, so that an idle program has purged its dirty memory after
@@ -50,11 +50,11 @@ HK_C_BEGIN
 
 typedef struct {
   uint64_t ns_per_mib_second;
-  /* CPU time for a MiB: HK_PRICE_GIVE_NS and HK_PRICE_WANT_NS, or what this process measured (policy/cost.h). */
-  uint64_t give_ns;
-  uint64_t want_ns;
-  uint64_t give_ms;                         /* purging costs as much as keeping for this time */
-  uint64_t want_ms;                         /* faulting in again costs as much as keeping for this time */
+  /* CPU time for a MiB: HK_PRICE_PURGE_NS and HK_PRICE_FAULT_NS, or what this process measured (policy/cost.h). */
+  uint64_t purge_ns;
+  uint64_t fault_ns;
+  uint64_t purge_ms;                        /* purging costs as much as keeping for this time */
+  uint64_t fault_ms;                        /* faulting in again costs as much as keeping for this time */
   uint64_t timeout_ms[HK_PRICE_CANDIDATES]; /* rising, from 0 to never */
 } hk_price_t;
 
@@ -63,18 +63,18 @@ bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second);
 
 /* Sets the CPU time that purging a MiB and faulting it in again take here. The candidates stay the same parts of the
  * break-even time. */
-void hk_price_set_costs(hk_price_t *price, uint64_t give_ns, uint64_t want_ns);
+void hk_price_set_costs(hk_price_t *price, uint64_t purge_ns, uint64_t fault_ns);
 
 /* Whether the price is below the balanced one: time then matters more than memory. */
 HK_INLINE bool hk_price_is_cheap(uint64_t ns_per_mib_second) { return ns_per_mib_second < HK_PRICE_BALANCED; }
 
-/* Returns how many times as dear as at the balanced price memory is, rounded down; 1 where it is cheaper. */
-HK_INLINE uint64_t hk_price_dearness(uint64_t ns_per_mib_second) {
+/* Returns how many times the balanced price this one is, rounded down; at least 1. */
+HK_INLINE uint64_t hk_price_times_balanced(uint64_t ns_per_mib_second) {
   return hk_price_is_cheap(ns_per_mib_second) ? 1 : ns_per_mib_second / HK_PRICE_BALANCED;
 }
 
 /* Returns the time for which keeping costs as much as purging and faulting in again. */
-HK_INLINE uint64_t hk_price_break_even_ms(const hk_price_t *price) { return price->give_ms + price->want_ms; }
+HK_INLINE uint64_t hk_price_break_even_ms(const hk_price_t *price) { return price->purge_ms + price->fault_ms; }
 
 /* Gaps by length: [i] holds those longer than the time-out of candidate i - 1 and no longer than that of candidate
  * i. Each candidate either keeps or purges all gaps of one entry, so their sums suffice. */
@@ -91,7 +91,7 @@ void hk_price_add_gap(const hk_price_t *price, hk_price_gaps_t *gaps, size_t byt
 uint64_t hk_price_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate, bool are_open);
 
 /* Returns what purging now would cost a candidate for the open gaps that it still keeps. */
-uint64_t hk_price_give_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate);
+uint64_t hk_price_purge_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate);
 
 /* Returns the least cost of these gaps with knowledge of their lengths. For open gaps it may be too high: those of
  * one entry are all kept or all purged. */

@@ -20,7 +20,7 @@ void hk_refault_note_purged(hk_refault_t *refault, uint64_t now_ms, uint64_t win
 }
 
 /* The memory that was purged first is forgotten first, so it counts as touched first. */
-size_t hk_refault_note_wanted(hk_refault_t *refault, uint64_t now_ms, uint64_t window_ms, size_t bytes) {
+size_t hk_refault_note_touched(hk_refault_t *refault, uint64_t now_ms, uint64_t window_ms, size_t bytes) {
   pass_time(refault, now_ms, window_ms);
   size_t left = bytes;
   for (size_t i = HK_REFAULT_PARTS; i-- > 0;) {

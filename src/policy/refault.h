@@ -27,9 +27,9 @@ void hk_refault_note_purged(hk_refault_t *refault, uint64_t now_ms, uint64_t win
 /* Notes that `bytes` that are not resident are about to be touched. Returns how many of them were purged less than a
  * window ago; the count by parts makes that up to an eighth of a window shorter. A clock that steps back stands
  * still. */
-size_t hk_refault_note_wanted(hk_refault_t *refault, uint64_t now_ms, uint64_t window_ms, size_t bytes);
+size_t hk_refault_note_touched(hk_refault_t *refault, uint64_t now_ms, uint64_t window_ms, size_t bytes);
 
-/* Returns whether hk_refault_note_wanted could find any. */
+/* Returns whether hk_refault_note_touched could find any. */
 bool hk_refault_is_possible(const hk_refault_t *refault);
 
 /* Forgets the purged bytes. */

@@ -102,8 +102,8 @@ void hk_retention_set_price(hk_retention_t *retention, uint64_t now_ms, uint64_t
   hk_learn_fix(learn, is_fixed);
 }
 
-void hk_retention_set_costs(hk_retention_t *retention, uint64_t now_ms, uint64_t give_ns, uint64_t want_ns) {
-  hk_learn_set_costs(&retention->learn, now_ms, give_ns, want_ns);
+void hk_retention_set_costs(hk_retention_t *retention, uint64_t now_ms, uint64_t purge_ns, uint64_t fault_ns) {
+  hk_learn_set_costs(&retention->learn, now_ms, purge_ns, fault_ns);
   retention->terms = hk_retention_terms(&retention->learn.price);
 }
 
@@ -126,12 +126,12 @@ void hk_retention_note_purged(hk_retention_t *retention, const hk_retention_view
     hk_refault_note_purged(&retention->refault, view->now_ms, retention->terms.window_ms, bytes);
   size_t level_bytes = hk_level_dirty_bytes(&retention->learn.level);
   size_t stays_bytes = cause == hk_purge_too_old ? hk_learn_keep_bytes(&retention->learn) : 0;
-  hk_slack_note_given_back(&retention->slack, bytes, hk_subtract_to_zero(level_bytes, stays_bytes));
+  hk_slack_note_purged(&retention->slack, bytes, hk_subtract_to_zero(level_bytes, stays_bytes));
 }
 
-size_t hk_retention_note_wanted(hk_retention_t *retention, const hk_retention_view_t *view, size_t bytes) {
+size_t hk_retention_note_touched(hk_retention_t *retention, const hk_retention_view_t *view, size_t bytes) {
   if (view->retain_bytes == 0) return 0;
-  size_t refaulted = hk_refault_note_wanted(&retention->refault, view->now_ms, retention->terms.window_ms, bytes);
+  size_t refaulted = hk_refault_note_touched(&retention->refault, view->now_ms, retention->terms.window_ms, bytes);
   hk_low_water_note_refault(&retention->low_water, refaulted);
   return refaulted;
 }

@@ -32,12 +32,12 @@ typedef enum {
   hk_purge_requested, /* a caller requested it: lazily purged memory counts as dirty */
 } hk_purge_cause_t;
 
-/* Chosen: at a price up to the balanced one, dirty memory up to this part of the memory in use may stay at any age. */
+/* Chosen: below twice the balanced price, dirty memory up to this part of the memory in use may stay at any age. */
 #define HK_RETENTION_SHARE 12
 
-/* Returns HK_RETENTION_SHARE at a price: a larger divisor where memory is dearer than at the balanced one. */
+/* Returns HK_RETENTION_SHARE at a price, multiplied by the whole number of times that it exceeds the balanced one. */
 HK_INLINE size_t hk_retention_share(uint64_t ns_per_mib_second) {
-  return HK_RETENTION_SHARE * hk_price_dearness(ns_per_mib_second);
+  return HK_RETENTION_SHARE * hk_price_times_balanced(ns_per_mib_second);
 }
 
 /* Terms that the price of memory determines. */
@@ -95,7 +95,7 @@ size_t hk_retention_peak_bytes(const hk_retention_view_t *view);
 void hk_retention_set_price(hk_retention_t *retention, uint64_t now_ms, uint64_t ns_per_mib_second, bool is_fixed);
 
 /* Sets the costs that were measured (hk_learn_set_costs). To be called after hk_retention_set_price. */
-void hk_retention_set_costs(hk_retention_t *retention, uint64_t now_ms, uint64_t give_ns, uint64_t want_ns);
+void hk_retention_set_costs(hk_retention_t *retention, uint64_t now_ms, uint64_t purge_ns, uint64_t fault_ns);
 
 /* Notes a change. To be called after each change of the dirty memory or the memory in use. */
 void hk_retention_note_change(hk_retention_t *retention, const hk_retention_view_t *view);
@@ -109,7 +109,7 @@ void hk_retention_note_purged(hk_retention_t *retention, const hk_retention_view
 
 /* Notes that `bytes` that are not resident are about to be touched. Returns how many of them were purged less than a
  * window ago. */
-size_t hk_retention_note_wanted(hk_retention_t *retention, const hk_retention_view_t *view, size_t bytes);
+size_t hk_retention_note_touched(hk_retention_t *retention, const hk_retention_view_t *view, size_t bytes);
 
 /* Drops credit, low-water marks and purged bytes, as at the start: a caller has requested a purge of all dirty
  * memory. */

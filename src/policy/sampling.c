@@ -3,6 +3,7 @@
 #include "policy/sampling.h"
 
 #include "base/arithmetic.h"
+#include "base/random.h"
 
 _Atomic(uint64_t) hk_sampling_state;
 _Atomic(uint64_t) hk_sampling_guard_rate;
@@ -34,14 +35,6 @@ void hk_sampling_set_guard_rate(uint64_t rate) {
 bool hk_sampling_begin(uint64_t rate) { return change(rate); }
 
 bool hk_sampling_end(void) { return change(0); }
-
-/* SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014). */
-uint64_t hk_sampling_random(uint64_t *state) {
-  uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-  return z ^ (z >> 31);
-}
 
 static void widen(hk_sampling_pace_t *pace, uint64_t took_ms) {
   uint64_t had_ms = pace->saved_ms + took_ms;
@@ -133,7 +126,7 @@ uint64_t hk_sampling_blocks(uint64_t random, hk_sampling_points_t points) {
   return (uint64_t)(minus_log(random) / (points.profile + points.guard));
 }
 
-static double unit_random(uint64_t *random) { return (double)(hk_sampling_random(random) >> 11) * 0x1p-53; }
+static double unit_random(uint64_t *random) { return (double)(hk_random(random) >> 11) * 0x1p-53; }
 
 hk_sampling_purpose_t hk_sampling_purpose(uint64_t *random, hk_sampling_points_t points) {
   double sample = chance_of(points.profile), guard = chance_of(points.guard);

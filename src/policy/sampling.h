@@ -56,7 +56,7 @@ extern HK_HIDDEN _Atomic(uint64_t) hk_sampling_guard_rate;
 /* Sets the rate of guards, of 0 to HK_SAMPLING_GUARD_RATE_MOST. One thread at a time. */
 void hk_sampling_set_guard_rate(uint64_t rate);
 
-/* The chances of one block: how many points lie in it on average. A block is chosen for the profile with the chance 1 -
+/* The average number of points in one block, by purpose. A block is chosen for the profile with the chance 1 -
  * exp(-`profile`), and for a guard with 1 - exp(-`guard`), which is 1 / rate; each whatever the other is. */
 typedef struct {
   double profile, guard;
@@ -76,9 +76,6 @@ typedef struct {
 /* Draws the purpose of a block that is chosen. Over all blocks, each purpose has its own chance, and the two are
  * independent. */
 hk_sampling_purpose_t hk_sampling_purpose(uint64_t *random, hk_sampling_points_t points);
-
-/* Returns the next random number of a sequence. Any state is a valid start. */
-uint64_t hk_sampling_random(uint64_t *state);
 
 /* Returns the distance to the next point, in bytes, for a random number. */
 uint64_t hk_sampling_distance(uint64_t random, uint64_t rate);

@@ -24,7 +24,7 @@ void hk_slack_note(hk_slack_t *slack, uint64_t now_ms, uint64_t window_ms, size_
   slack->bytes = bytes;
 }
 
-void hk_slack_note_given_back(hk_slack_t *slack, size_t bytes, size_t going_bytes) {
+void hk_slack_note_purged(hk_slack_t *slack, size_t bytes, size_t going_bytes) {
   slack->gone_bytes += hk_smaller(bytes, hk_subtract_to_zero(going_bytes, slack->gone_bytes));
 }
 

@@ -33,7 +33,7 @@ void hk_slack_note(hk_slack_t *slack, uint64_t now_ms, uint64_t window_ms, size_
 
 /* Notes that `bytes` were purged. `going_bytes` are those that the levels count as dirty and that need not stay.
  * They are purged first, and that part does not reduce the slack. */
-void hk_slack_note_given_back(hk_slack_t *slack, size_t bytes, size_t going_bytes);
+void hk_slack_note_purged(hk_slack_t *slack, size_t bytes, size_t going_bytes);
 
 #if HK_DEBUG
 /* Panics when the invariant does not hold. */

@@ -59,7 +59,7 @@ bool hk_thp_policy_has_looks(const hk_huge_terms_t *terms) {
 /* Returns the bytes in use from which all advised superslabs have saved the cost of half of the last one, unused for
  * `stay_ms`. */
 static size_t grown_bytes(const hk_huge_terms_t *terms, uint64_t stay_ms) {
-  uint64_t dearness = hk_price_dearness(terms->ns_per_mib_second);
+  uint64_t dearness = hk_price_times_balanced(terms->ns_per_mib_second);
   uint64_t saving = cost_ns(terms, HK_SUPERSLAB_BYTES / 2, hk_smaller(stay_ms, HK_HUGE_STAY_MOST_MS)) / SAVED_NS;
   uint64_t least = hk_larger(saving, dearness * (HK_HUGE_GROWN_LEAST_BYTES / HK_SUPERSLAB_BYTES));
   return hk_smaller(least, HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES) * HK_SUPERSLAB_BYTES;

@@ -2,6 +2,7 @@
 #include "pprof/address_set.h"
 
 #include "base/bits.h"
+#include "base/hash.h"
 #include "os/os.h"
 
 /* At most half of the slots are used, so that a search is short. */
@@ -25,7 +26,7 @@ bool hk_address_set_init(hk_address_set_t *set, size_t count) {
 void hk_address_set_end(hk_address_set_t *set) { (void)hk_os_unmap(set->addresses, bytes_of(set)); }
 
 size_t hk_address_set_number(hk_address_set_t *set, uintptr_t address) {
-  size_t mask = set->slot_count - 1, at = (address * UINT64_C(0x9e3779b97f4a7c15) >> 20) & mask;
+  size_t mask = set->slot_count - 1, at = (hk_hash(address) >> 20) & mask;
   while (set->slots[at] != 0 && set->addresses[set->slots[at] - 1] != address) at = (at + 1) & mask;
   if (set->slots[at] == 0) {
     if (set->used >= most_addresses(set)) return 0;

@@ -14,6 +14,7 @@
 #include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "base/format.h"
+#include "base/hash.h"
 #include "inspect/call_chain.h"
 #include "inspect/describe.h"
 #include "os/os.h"
@@ -124,10 +125,7 @@ static void take_stacks_of_block(const hk_guard_event_t *event) {
 
 static uint64_t place_of(const calls_t *stack) {
   uint64_t place = 0;
-  for (unsigned i = 0; i < stack->count && i < CALLS_OF_PLACE; i++) {
-    place = (place ^ stack->call[i]) * UINT64_C(0x9E3779B97F4A7C15);
-    place ^= place >> 32;
-  }
+  for (unsigned i = 0; i < stack->count && i < CALLS_OF_PLACE; i++) place = hk_hash_add(place, stack->call[i]);
   return place;
 }
 

@@ -50,7 +50,7 @@ static contents_t contents_of_span(walk_t *walk, const hk_survey_superslab_t *su
   const hk_slab_t *span = &superslab->slab[i];
   bool is_estimate;
   uint64_t live = hk_census_live_blocks(superslab, i, &walk->budget, &is_estimate);
-  uint64_t capacity = hk_short_span_capacity(span);
+  uint64_t capacity = hk_span_capacity(span);
   return (contents_t){"span", hk_class_bytes(span->class_index), capacity != 0 ? 1000 * live / capacity : 0};
 }
 

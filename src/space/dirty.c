@@ -235,8 +235,8 @@ bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms) {
   bool is_within = sums.dirty_bytes <= part->look.most_dirty_bytes &&
                    sums.in_use_bytes + sums.dirty_bytes < part->look.most_held_bytes;
   if (!is_within || hk_load_relaxed(&hk_recording_state.is_on)) return false;
-  if (part->wanted_bytes != 0 && part->look.is_refault_possible) return false;
-  part->wanted_bytes = 0;
+  if (part->touched_bytes != 0 && part->look.is_refault_possible) return false;
+  part->touched_bytes = 0;
   hk_dirty_end_change_locked(part);
   hk_store_release(&part->put_off_ms, now_ms); /* with hk_dirty_take_put_off_locked: the sums come first */
   return true;
@@ -294,10 +294,10 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retenti
   part->look.is_refault_possible = hk_refault_is_possible(&dirty.retention.refault);
 }
 
-static void note_wanted_locked(hk_dirty_part_t *part, const hk_retention_view_t *now) {
-  if (part->wanted_bytes == 0) return;
-  size_t refaulted = hk_retention_note_wanted(&dirty.retention, now, part->wanted_bytes);
-  part->wanted_bytes = 0;
+static void note_touched_locked(hk_dirty_part_t *part, const hk_retention_view_t *now) {
+  if (part->touched_bytes == 0) return;
+  size_t refaulted = hk_retention_note_touched(&dirty.retention, now, part->touched_bytes);
+  part->touched_bytes = 0;
   if (refaulted > 0) hk_stat_add(hk_stat_refaulted, refaulted);
 }
 
@@ -309,7 +309,7 @@ hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) 
   hk_dirty_note_age_locked(part);
   make_up_locked(part);
   hk_retention_view_t now = view_locked(now_ms);
-  note_wanted_locked(part, &now);
+  note_touched_locked(part, &now);
   hk_retention_note_change(&dirty.retention, &now);
   hk_recording_note_locked(now_ms, now.in_use_bytes);
   note_awake_locked(&now);
@@ -359,7 +359,7 @@ void hk_dirty_settle_peak(size_t returned_bytes, size_t purged_bytes) {
 
 void hk_dirty_repair(void) { dirty.peak = (hk_peak_t){0}; }
 
-void hk_dirty_note_given_back_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
+void hk_dirty_note_purged_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
   make_up_locked(NULL);
   hk_retention_view_t now = view_locked(now_ms);
   hk_retention_note_purged(&dirty.retention, &now, cause, bytes);
@@ -458,9 +458,9 @@ size_t hk_dirty_limit_bytes(void) {
 
 /* ---- The state of the learner. */
 
-void hk_dirty_set_costs_locked(uint64_t now_ms, uint64_t give_ns, uint64_t want_ns) {
+void hk_dirty_set_costs_locked(uint64_t now_ms, uint64_t purge_ns, uint64_t fault_ns) {
   look_at_options_locked(now_ms);
-  hk_retention_set_costs(&dirty.retention, now_ms, give_ns, want_ns);
+  hk_retention_set_costs(&dirty.retention, now_ms, purge_ns, fault_ns);
 }
 
 void hk_dirty_copy_learned(hk_learn_t *copy) {

@@ -27,7 +27,7 @@ extern HK_HIDDEN _Atomic(bool) hk_dirty_wants_heaps;
 /* `now_ms` is hk_os_coarse_ms(), read before a lock was taken. These functions require the part's lock. */
 
 /* Notes that `bytes` of the part that are not resident are about to be touched. The end of the change judges it. */
-HK_INLINE void hk_dirty_note_wanted_locked(hk_dirty_part_t *part, size_t bytes) { part->wanted_bytes += bytes; }
+HK_INLINE void hk_dirty_note_touched_locked(hk_dirty_part_t *part, size_t bytes) { part->touched_bytes += bytes; }
 
 /* Ends a change that may be noted later: a small one that follows another within the same ms of the coarse clock
  * (measured: docs/experiments/2026-11-26-runs.md). False: call hk_dirty_look_locked now. */
@@ -52,7 +52,7 @@ typedef struct {
 hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms);
 
 /* Notes that `bytes` are being purged. */
-void hk_dirty_note_given_back_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes);
+void hk_dirty_note_purged_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes);
 
 /* Drops credit and refaults (hk_retention_forget): a caller has requested a purge of all dirty memory. */
 void hk_dirty_forget_locked(void);
@@ -64,7 +64,7 @@ size_t hk_dirty_limit_bytes_locked(void);
 hk_purge_verdict_t hk_dirty_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
 
 /* Sets what purging a MiB and faulting it in again cost, in ns of CPU time (hk_retention_set_costs). */
-void hk_dirty_set_costs_locked(uint64_t now_ms, uint64_t give_ns, uint64_t want_ns);
+void hk_dirty_set_costs_locked(uint64_t now_ms, uint64_t purge_ns, uint64_t fault_ns);
 
 #if HK_DEBUG
 /* Runs hk_retention_check. */

@@ -3,6 +3,7 @@
 
 #include "base/arithmetic.h"
 #include "base/bits.h"
+#include "base/hash.h"
 #include "base/units.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -194,7 +195,7 @@ static void put_locked(kind_t *kind, slot_t *slot) {
 }
 
 static bool take_turn_locked(const struct hk_site *site) {
-  unsigned hash = (unsigned)(((uintptr_t)site * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
+  unsigned hash = (unsigned)(hk_hash((uintptr_t)site) >> 32);
   uint64_t *word = &turns[hash / 64 % TURN_WORDS], bit = UINT64_C(1) << (hash % 64);
   bool is_at_start = (*word & bit) != 0;
   *word ^= bit;

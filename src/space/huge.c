@@ -15,7 +15,7 @@
 #include "space/large_fill.h"
 
 /* Chosen: most superslabs of a growing program are full, so few looks find one that is. */
-#define HK_HUGE_FULL_LOOKS 8
+#define FULL_LOOKS 8
 
 /* Whether any range was advised to be huge. Its addresses may become a superslab's. */
 static _Atomic(bool) has_asked;
@@ -113,7 +113,7 @@ static bool is_full_and_small(const hk_superslab_t *superslab) {
 static uintptr_t find_full(void) {
   uintptr_t start = 0;
   hk_superslab_index_lock_all();
-  for (unsigned looks = HK_HUGE_FULL_LOOKS; looks > 0 && start == 0; looks--) {
+  for (unsigned looks = FULL_LOOKS; looks > 0 && start == 0; looks--) {
     huge.last_full = hk_superslab_index_next_record_locked(huge.last_full);
     if (huge.last_full == NULL) break;
     if (is_full_and_small(huge.last_full)) start = huge.last_full->start;

@@ -84,7 +84,7 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
   hk_lock_acquire(hk_lock_space);
   bool found = hk_extent_take_locked(bytes, alignment, preferred_alignment(bytes), &extent);
   if (found) {
-    if (extent.zero) hk_dirty_note_wanted_locked(&hk_dirty_extents, bytes);
+    if (extent.zero) hk_dirty_note_touched_locked(&hk_dirty_extents, bytes);
     describe_locked(extent.start, bytes, false, extent.zero);
   }
   hk_purge_end_change(now_ms);
@@ -121,7 +121,7 @@ static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *zero) {
   }
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  hk_dirty_note_wanted_locked(&hk_dirty_extents, bytes);
+  hk_dirty_note_touched_locked(&hk_dirty_extents, bytes);
   describe_locked((uintptr_t)block, bytes, is_lone, true);
   hk_purge_end_change(now_ms);
   *zero = true;
@@ -230,7 +230,7 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   hk_lock_acquire(hk_lock_space);
   bool fits = hk_extent_take_at_locked(start + old_bytes, more_bytes, &extent);
   if (fits) {
-    if (extent.zero) hk_dirty_note_wanted_locked(&hk_dirty_extents, more_bytes);
+    if (extent.zero) hk_dirty_note_touched_locked(&hk_dirty_extents, more_bytes);
     set_bytes_locked(slab, start, old_bytes, new_bytes);
   }
   hk_purge_end_change(now_ms);
@@ -247,7 +247,7 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   }
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  hk_dirty_note_wanted_locked(&hk_dirty_extents, new_bytes - old_bytes);
+  hk_dirty_note_touched_locked(&hk_dirty_extents, new_bytes - old_bytes);
   set_bytes_locked(slab, start, old_bytes, new_bytes);
   hk_purge_end_change(now_ms);
   return true;

@@ -5,6 +5,7 @@
 #include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/hash.h"
 #include "os/copy_out.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -76,7 +77,7 @@ void hk_large_fill_put_ahead_locked(hk_slab_t *slab, size_t ahead_bytes) {
 }
 
 uintptr_t hk_large_fill_page(uintptr_t part_start, size_t part_bytes, unsigned i) {
-  uint64_t place = ((i + 1) * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+  uint64_t place = hk_hash(i + 1) >> 32;
   return part_start + place % (part_bytes / hk_os_page_size()) * hk_os_page_size();
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/random.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/safety.h"
@@ -78,8 +79,8 @@ static ended_t take_locked(ended_t *place) {
 }
 
 static unsigned random_below_locked(unsigned bound) {
-  ended.random = (ended.random ^ hk_keys.place) * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(ended.random >> 40) & (bound - 1);
+  ended.random ^= hk_keys.place;
+  return hk_random_below(&ended.random, bound);
 }
 
 /* Unmaps all that are ended, near a limit on addresses. Returns whether there was any. */

@@ -42,7 +42,7 @@ typedef struct {
 /* ---- Choosing. */
 
 /* Returns the slabs to purge. A lazy purge skips those that were purged lazily before. */
-static uint32_t bits_to_give(const hk_superslab_t *superslab, bool is_lazy) {
+static uint32_t bits_to_purge(const hk_superslab_t *superslab, bool is_lazy) {
   return is_lazy ? hk_superslab_index_dirty_bits(superslab) : superslab->free_mask & superslab->used_mask;
 }
 
@@ -52,7 +52,7 @@ static void claim_slabs_locked(hk_superslab_t *superslab, bool is_unmapped, vict
   victim->start = superslab->start;
   victim->is_unmapped = is_unmapped;
   victim->is_lazy = victim->is_lazy && !is_unmapped;
-  uint32_t resident = bits_to_give(superslab, victim->is_lazy);
+  uint32_t resident = bits_to_purge(superslab, victim->is_lazy);
   victim->bytes = hk_superslab_index_bytes_of(resident);
   victim->dirty_bytes = hk_superslab_index_bytes_of(hk_superslab_index_dirty_bits(superslab));
   victim->is_huge_over = hk_huge_take_apart_locked(superslab);
@@ -85,7 +85,7 @@ static bool claim_extent_locked(bool or_zero, size_t most_bytes, victim_t *victi
 
 static bool claim_whole_locked(size_t most_bytes, victim_t *victim) {
   hk_superslab_t *superslab = hk_superslab_index_wholly_free_of_all_locked();
-  if (superslab == NULL || bits_to_give(superslab, victim->is_lazy) == 0)
+  if (superslab == NULL || bits_to_purge(superslab, victim->is_lazy) == 0)
     return claim_extent_locked(false, most_bytes, victim);
   claim_superslab_locked(superslab, victim);
   return true;
@@ -137,7 +137,7 @@ static bool claim_victim(size_t keep_bytes, size_t most_bytes, hk_purge_cause_t 
   uint64_t now_ms = hk_os_coarse_ms();
   hk_superslab_index_lock_all();
   bool found = claim_locked(keep_bytes, most_bytes, cause, victim);
-  if (found) hk_dirty_note_given_back_locked(now_ms, cause, victim->dirty_bytes);
+  if (found) hk_dirty_note_purged_locked(now_ms, cause, victim->dirty_bytes);
   hk_superslab_index_unlock_all();
   hk_space_check();
   return found;
@@ -146,7 +146,7 @@ static bool claim_victim(size_t keep_bytes, size_t most_bytes, hk_purge_cause_t 
 /* ---- Purging. */
 
 /* Unmaps an extent. Addresses that the system refuses to take are purged and serve again as a free extent. */
-static hk_os_purge_t give_back_extent(hk_extent_t extent) {
+static hk_os_purge_t unmap_extent(hk_extent_t extent) {
   if (hk_timed_call_unmap((void *)extent.start, extent.bytes)) return hk_os_purge_done;
   extent.zero = extent.zero || hk_timed_call_purge((void *)extent.start, extent.bytes);
   hk_lock_acquire(hk_lock_space);
@@ -175,11 +175,11 @@ static hk_os_purge_t purge_run(const victim_t *victim, hk_extent_t run) {
 }
 
 /* Purges all runs. Returns the worst result of any of them. */
-static hk_os_purge_t give_back_runs(const victim_t *victim) {
+static hk_os_purge_t purge_runs(const victim_t *victim) {
   hk_os_purge_t least = hk_os_purge_done;
   for (uint32_t left = victim->bits; left != 0;) {
     hk_extent_t run = first_run(victim, left);
-    hk_os_purge_t result = victim->is_unmapped ? give_back_extent(run) : purge_run(victim, run);
+    hk_os_purge_t result = victim->is_unmapped ? unmap_extent(run) : purge_run(victim, run);
     if (result < least) least = result;
     left &= ~bits_of(victim, run);
   }
@@ -196,10 +196,10 @@ static void put_back_locked(const victim_t *victim, bool used) {
 }
 
 /* Purges slabs. Where the system refuses, the memory stays dirty. */
-static hk_os_purge_t give_back_slabs(const victim_t *victim) {
+static hk_os_purge_t purge_slabs(const victim_t *victim) {
   if (victim->is_unmapped) /* before another thread has the addresses */
     hk_superslab_index_set_states(hk_slab_of((void *)victim->start), victim->bits, hk_slab_none);
-  hk_os_purge_t purged = give_back_runs(victim);
+  hk_os_purge_t purged = purge_runs(victim);
   if (victim->is_unmapped) return purged;
   if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->start);
   unsigned shard = hk_superslab_index_lock_of(victim->superslab);
@@ -210,24 +210,24 @@ static hk_os_purge_t give_back_slabs(const victim_t *victim) {
   return purged;
 }
 
-static hk_os_purge_t give_back(const victim_t *victim) {
-  return victim->superslab != NULL ? give_back_slabs(victim) : give_back_extent(victim->extent);
+static hk_os_purge_t purge_victim(const victim_t *victim) {
+  return victim->superslab != NULL ? purge_slabs(victim) : unmap_extent(victim->extent);
 }
 
 /* Purges down to `keep_bytes`, but little more than `most_bytes`: other threads may free more memory meanwhile. */
 static HK_NOINLINE size_t purge_to(size_t keep_bytes, size_t most_bytes, hk_purge_cause_t cause) {
-  size_t given_back = 0;
+  size_t purged_bytes = 0;
   victim_t victim;
   /* Each superslab and extent once: memory that the system refuses goes to the end of its list again. */
   size_t left = hk_superslab_index_superslab_count() + hk_extent_usage().count;
-  for (; left > 0 && given_back < most_bytes; left--) {
-    if (!claim_victim(keep_bytes, most_bytes - given_back, cause, &victim)) break;
-    hk_os_purge_t purged = give_back(&victim);
+  for (; left > 0 && purged_bytes < most_bytes; left--) {
+    if (!claim_victim(keep_bytes, most_bytes - purged_bytes, cause, &victim)) break;
+    hk_os_purge_t purged = purge_victim(&victim);
     if (purged == hk_os_purge_refused) break; /* the next release or visit tries again */
-    given_back += victim.bytes;
+    purged_bytes += victim.bytes;
     hk_stat_add(purged == hk_os_purge_lazy ? hk_stat_purged_lazily : hk_stat_purged, victim.bytes);
   }
-  return given_back;
+  return purged_bytes;
 }
 
 static bool claim_free(victim_t *victim) {
@@ -242,7 +242,7 @@ bool hk_purge_unmap_free(void) {
   bool found = false;
   victim_t victim = {.is_lazy = false};
   for (size_t left = hk_superslab_index_superslab_count(); left > 0 && claim_free(&victim); left--) {
-    if (give_back_slabs(&victim) == hk_os_purge_refused) break;
+    if (purge_slabs(&victim) == hk_os_purge_refused) break;
     hk_stat_add(hk_stat_purged, victim.bytes);
     found = true;
   }

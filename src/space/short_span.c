@@ -33,7 +33,7 @@ static hk_slab_t *enter(uintptr_t start, hk_superslab_t *record) {
   shard = hk_superslab_index_shard(slab->superslab); /* another one, when that has a part of the superslab */
   slab->superslab->has_hole = true;
   hk_superslab_index_claim_locked(slab->superslab, hk_mask_range((unsigned)(slab - slab->superslab->slabs), 1));
-  hk_dirty_note_wanted_locked(hk_superslab_index_part(slab->superslab), HK_SLAB_BYTES);
+  hk_dirty_note_touched_locked(hk_superslab_index_part(slab->superslab), HK_SLAB_BYTES);
   hk_superslab_index_unlock_all_but(shard);
   hk_purge_end_change_of(shard, now_ms);
   if (!is_record_used) hk_superslab_index_spare_record(record);
@@ -93,20 +93,20 @@ static void begin_holes(hk_superslab_t *superslab) {
   if (is_forbidden_again) hk_huge_forbid_again(superslab->start);
 }
 
-hk_cut_t hk_short_span_cut(hk_slab_t *span, size_t bytes) {
+hk_shorten_t hk_short_span_shorten(hk_slab_t *span, size_t bytes) {
   size_t old_bytes = hk_short_span_last_bytes(span);
   HK_ASSERT(bytes > 0 && bytes <= old_bytes, "a span keeps a part of its last slab");
   uintptr_t start = hk_slab_start(span + span->slab_count - 1);
-  if (bytes == old_bytes) return hk_cut_nothing;
+  if (bytes == old_bytes) return hk_shorten_nothing;
   bool is_new = old_bytes == HK_SLAB_BYTES;
-  if (is_new && hk_load_relaxed(&short_count) >= HK_SHORTAGE_MAPPINGS_MOST) return hk_cut_refused;
+  if (is_new && hk_load_relaxed(&short_count) >= HK_SHORTAGE_MAPPINGS_MOST) return hk_shorten_refused;
   begin_holes(span->superslab);
-  if (!hk_os_unmap((void *)(start + bytes), old_bytes - bytes)) return hk_cut_refused;
+  if (!hk_os_unmap((void *)(start + bytes), old_bytes - bytes)) return hk_shorten_refused;
   hk_store_relaxed(&span->bytes, bytes);
-  if (!is_new) return hk_cut_done;
+  if (!is_new) return hk_shorten_done;
   count(span->slab_count);
   cut_others(span);
-  return hk_cut_done;
+  return hk_shorten_done;
 }
 
 /* ---- The end. */

@@ -26,7 +26,7 @@ HK_INLINE size_t hk_short_span_last_bytes(const hk_slab_t *span) {
 HK_INLINE bool hk_short_span_is(const hk_slab_t *span) { return hk_short_span_last_bytes(span) != HK_SLAB_BYTES; }
 
 /* Returns the number of blocks that a span, short or not, has room for. */
-HK_INLINE unsigned hk_short_span_capacity(const hk_slab_t *span) {
+HK_INLINE unsigned hk_span_capacity(const hk_slab_t *span) {
   unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
   if (HK_LIKELY(!hk_short_span_is(span))) return span->slab_count * per_slab;
   size_t in_last = hk_short_span_last_bytes(span) / hk_class_bytes(span->class_index);
@@ -38,14 +38,14 @@ HK_INLINE unsigned hk_short_span_capacity(const hk_slab_t *span) {
 hk_slab_t *hk_short_span_acquire(size_t bytes);
 
 typedef enum {
-  hk_cut_nothing, /* there is nothing to unmap */
-  hk_cut_done,
-  hk_cut_refused, /* by the system, or because very many slabs are cut */
-} hk_cut_t;
+  hk_shorten_nothing, /* there is nothing to unmap */
+  hk_shorten_done,
+  hk_shorten_refused, /* by the system, or because there are very many short spans */
+} hk_shorten_t;
 
 /* Makes the span short: unmaps what lies behind the first `bytes`, whole pages, of its last slab, where no block was
  * carved, and the ends of its other slabs. */
-hk_cut_t hk_short_span_cut(hk_slab_t *span, size_t bytes);
+hk_shorten_t hk_short_span_shorten(hk_slab_t *span, size_t bytes);
 
 /* Unmaps the slabs of a short span that has been retired. */
 void hk_short_span_release(hk_slab_t *span);

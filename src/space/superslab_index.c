@@ -135,8 +135,10 @@ void hk_superslab_index_check_one_locked(const hk_superslab_t *superslab) {
   HK_REQUIRE(superslab->longest_run == hk_mask_longest_run(free_mask),
              "a superslab has the length of its longest free run");
   HK_REQUIRE(hk_list_is_linked(&superslab->link) == (free_mask != 0), "a superslab with a free slab is in a bucket");
-  bool is_idle = dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab);
-  const hk_list_t *list = is_idle ? &index_of(superslab)->dirty : lazy != 0 ? &index_of(superslab)->lazy : NULL;
+  bool is_in_dirty_list = dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab);
+  const hk_list_t *list = is_in_dirty_list ? &index_of(superslab)->dirty
+                          : lazy != 0      ? &index_of(superslab)->lazy
+                                           : NULL;
   HK_REQUIRE(age_list_of(superslab) == list, "a superslab is in the list by age that its masks call for");
   for (uint32_t left = superslab->slab_mask; left != 0; left &= left - 1) {
     unsigned i = hk_lowest_bit(left);

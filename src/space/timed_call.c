@@ -22,7 +22,7 @@ static hk_cost_t cost[hk_timed_count];
 void hk_timed_call_allow(void) { hk_store_relaxed(&wanted, (1u << hk_timed_count) - 1); }
 
 static uint64_t cost_ns_locked(hk_timed_kind_t kind) {
-  return hk_cost_ns(&cost[kind], kind == hk_timed_purge ? HK_PRICE_GIVE_NS : HK_PRICE_WANT_NS);
+  return hk_cost_ns(&cost[kind], kind == hk_timed_purge ? HK_PRICE_PURGE_NS : HK_PRICE_FAULT_NS);
 }
 
 uint64_t hk_timed_call_cost_ns(hk_timed_kind_t kind, unsigned *samples) {
@@ -34,9 +34,9 @@ uint64_t hk_timed_call_cost_ns(hk_timed_kind_t kind, unsigned *samples) {
 }
 
 static void use_costs_locked(uint64_t now_ms) {
-  uint64_t give_ns = cost_ns_locked(hk_timed_purge), want_ns = cost_ns_locked(hk_timed_fault);
-  bool is_near = hk_cost_is_near(give_ns + want_ns, HK_PRICE_GIVE_NS + HK_PRICE_WANT_NS);
-  hk_dirty_set_costs_locked(now_ms, is_near ? HK_PRICE_GIVE_NS : give_ns, is_near ? HK_PRICE_WANT_NS : want_ns);
+  uint64_t purge_ns = cost_ns_locked(hk_timed_purge), fault_ns = cost_ns_locked(hk_timed_fault);
+  bool is_near = hk_cost_is_near(purge_ns + fault_ns, HK_PRICE_PURGE_NS + HK_PRICE_FAULT_NS);
+  hk_dirty_set_costs_locked(now_ms, is_near ? HK_PRICE_PURGE_NS : purge_ns, is_near ? HK_PRICE_FAULT_NS : fault_ns);
 }
 
 static void note_cost(hk_timed_kind_t kind, size_t bytes, uint64_t cpu_ns) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 
 /* 80 KiB. A program touches the part that its stacks need. */
 #define SET_COUNT_SHIFT 9
@@ -21,19 +22,14 @@ typedef struct {
 
 static entry_t entries[(1u << SET_COUNT_SHIFT) * WAYS];
 
-static uint64_t mix(uint64_t value, uint64_t more) {
-  value = (value ^ more) * UINT64_C(0x9e3779b97f4a7c15);
-  return value ^ value >> 29;
+static uint64_t key_of(uintptr_t pc, const hk_module_t *module) {
+  return hk_hash_add(hk_hash_add(pc, module->start), module->index);
 }
 
-static uint64_t key_of(uintptr_t pc, const hk_module_t *module) { return mix(mix(pc, module->start), module->index); }
-
-static uint64_t hash_of(uintptr_t pc) { return (uint64_t)pc * UINT64_C(0x9e3779b97f4a7c15); }
-
-static entry_t *set_of(uintptr_t pc) { return &entries[(hash_of(pc) >> (64 - SET_COUNT_SHIFT)) * WAYS]; }
+static entry_t *set_of(uintptr_t pc) { return &entries[(hk_hash(pc) >> (64 - SET_COUNT_SHIFT)) * WAYS]; }
 
 static uint64_t check_of(uint64_t key, const uint64_t *words) {
-  for (unsigned i = 0; i < RULE_WORDS; i++) key = mix(key, words[i]);
+  for (unsigned i = 0; i < RULE_WORDS; i++) key = hk_hash_add(key, words[i]);
   return key | 1;
 }
 
@@ -61,7 +57,7 @@ static entry_t *choose(uintptr_t pc) {
   for (unsigned way = 0; way < WAYS; way++) {
     if (hk_load_relaxed(&set[way].check) == 0) return &set[way];
   }
-  return &set[(hash_of(pc) >> 32) % WAYS];
+  return &set[(hk_hash(pc) >> 32) % WAYS];
 }
 
 void hk_rule_cache_put(uintptr_t pc, const hk_module_t *module, const hk_frame_rule_t *rule) {

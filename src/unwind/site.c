@@ -9,6 +9,7 @@
 #include "base/arithmetic.h"
 #include "base/bits.h"
 #include "base/format.h"
+#include "base/hash.h"
 #include "base/units.h"
 #include "os/os.h"
 
@@ -122,16 +123,11 @@ typedef struct {
   uint32_t hash;
 } wanted_t;
 
-static uint64_t mix(uint64_t hash, uint64_t more) {
-  hash = (hash ^ more) * UINT64_C(0x9e3779b97f4a7c15);
-  return hash ^ hash >> 32;
-}
-
 /* Returns the hash's upper 32 bits. A bucket's number is their upper bits. */
 static uint32_t hash_of(const uintptr_t *frames, unsigned count) {
   uint64_t hash = count;
-  for (unsigned i = 0; i < count; i++) hash = mix(hash, frames[i]);
-  return (uint32_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+  for (unsigned i = 0; i < count; i++) hash = hk_hash_add(hash, frames[i]);
+  return (uint32_t)(hk_hash(hash) >> 32);
 }
 
 static unsigned bucket_of(uint32_t hash) { return hash >> (32 - BUCKET_SHIFT); }
@@ -166,7 +162,7 @@ typedef struct {
 
 static _Atomic(hk_site_place_t) *branches_of(table_t *where, hk_site_place_t stem, unsigned stem_frames,
                                              uintptr_t frame) {
-  uint64_t hash = mix(mix(stem, stem_frames), frame) * UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t hash = hk_hash(hk_hash_add(hk_hash_add(stem, stem_frames), frame));
   return &where->branches[hash >> (64 - BUCKET_SHIFT)];
 }
 
@@ -307,7 +303,7 @@ hk_site_t *hk_site_with_label(hk_site_t *site, const char *name, bool is_tag) {
   hk_format_name(&plain, name);
   hk_site_t wanted = {.label = label_of(where, plain_name, is_tag), .stem = place_of(where, site)};
   if (wanted.label == 0) return site;
-  wanted.hash = (uint32_t)(mix(site->hash, wanted.label) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+  wanted.hash = (uint32_t)(hk_hash(hk_hash_add(site->hash, wanted.label)) >> 32);
   _Atomic(hk_site_place_t) *bucket = &where->buckets[bucket_of(wanted.hash)];
   hk_site_place_t head = hk_load_acquire(bucket);
   hk_site_t *found = find_labelled(where, head, 0, &wanted);

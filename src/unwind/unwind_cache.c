@@ -10,6 +10,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/hash.h"
 #include "os/os.h"
 #include "os/stack_top.h"
 #include "unwind/frame.h"
@@ -73,7 +74,7 @@ static unwind_cache_t *make_cache(_Atomic(unwind_cache_t *) *place) {
 }
 
 static _Atomic(unwind_cache_t *) *place_of(uintptr_t stack_end) {
-  return &caches[(uint64_t)stack_end * UINT64_C(0x9e3779b97f4a7c15) >> (64 - CACHE_SHIFT)];
+  return &caches[hk_hash(stack_end) >> (64 - CACHE_SHIFT)];
 }
 
 /* Returns the cache of the stack, which is the caller's until it stores false in `is_busy`; NULL when it is busy, or

@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/hash.h"
 #include "os/os.h"
 
 /* Chosen: more threads than usually walk at once. Further threads map a room for the walk and unmap it. */
@@ -30,7 +31,7 @@ static void *take_new(_Atomic(uintptr_t) *place) {
  * rarely take the same place. */
 static unsigned first_place(void) {
   uint64_t page = (uintptr_t)__builtin_frame_address(0) >> 16;
-  return (unsigned)(page * UINT64_C(0x9e3779b97f4a7c15) >> 32) % ROOM_COUNT;
+  return (unsigned)(hk_hash(page) >> 32) % ROOM_COUNT;
 }
 
 void *hk_walk_room_take(void) {

@@ -137,7 +137,7 @@ def test_a_large_stake_thaws_a_frozen_learner(more_regrets: Dict[Tuple[str, str]
 
 def slow_cost(trace: Trace, timeout_ms: int, price: int) -> float:
     """In ns: every slab-sized level on its own, which is kept for the time-out and then given back."""
-    give_ms, want_ms = (ns * 1000 // price for ns in (90_000, 360_000))
+    purge_ms, fault_ms = (ns * 1000 // price for ns in (90_000, 360_000))
     unit = level_trace.UNIT_BYTES
     since: Dict[int, int] = {}
     kept_ms, units_in_use = 0, 0
@@ -148,11 +148,11 @@ def slow_cost(trace: Trace, timeout_ms: int, price: int) -> float:
         for number in range(units_in_use, units):
             if number in since:
                 gap_ms = time_ms - since.pop(number)
-                kept_ms += gap_ms if gap_ms <= timeout_ms else timeout_ms + give_ms + want_ms
+                kept_ms += gap_ms if gap_ms <= timeout_ms else timeout_ms + purge_ms + fault_ms
         units_in_use = units
     for start_ms in since.values():
         age_ms = trace.times_ms[-1] - start_ms
-        kept_ms += age_ms if age_ms <= timeout_ms else timeout_ms + give_ms
+        kept_ms += age_ms if age_ms <= timeout_ms else timeout_ms + purge_ms
     return kept_ms * unit / MIB / 1000 * price
 
 

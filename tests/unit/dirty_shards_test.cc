@@ -206,7 +206,7 @@ HK_FRESH_TEST(DirtyShards, AfterAPurgeEachShardLooksAgain) {
   ChangeOf(0, 1000, 20 * HK_MIB, 0);
   ChangeOf(1, 1000, 20 * HK_MIB, 0);
   hk_lock_acquire(hk_lock_space);
-  hk_dirty_note_given_back_locked(1000, hk_purge_too_much, HK_MIB);
+  hk_dirty_note_purged_locked(1000, hk_purge_too_much, HK_MIB);
   hk_lock_release(hk_lock_space);
   for (unsigned shard : {0u, 1u}) {
     EXPECT_FALSE(ChangeOf(shard, 1000, 20 * HK_MIB, HK_SLAB_BYTES).is_put_off);
@@ -220,13 +220,13 @@ HK_FRESH_TEST(DirtyShards, MemoryThatWasPurgedIsNotedWhenItIsWanted) {
   SetUp(2);
   ChangeOf(1, 1000, 20 * HK_MIB, 0);
   hk_lock_acquire(hk_lock_space);
-  hk_dirty_note_given_back_locked(1000, hk_purge_too_much, HK_MIB);
+  hk_dirty_note_purged_locked(1000, hk_purge_too_much, HK_MIB);
   hk_lock_release(hk_lock_space);
   ChangeOf(1, 1000, 20 * HK_MIB, 0);
-  hk_dirty_note_wanted_locked(&hk_dirty_slabs[1], 2 * HK_MIB);
+  hk_dirty_note_touched_locked(&hk_dirty_slabs[1], 2 * HK_MIB);
   EXPECT_FALSE(End(1, 1000).is_put_off);
   EXPECT_EQ(Refaulted(), HK_MIB) << "no more than was purged";
-  hk_dirty_note_wanted_locked(&hk_dirty_slabs[1], HK_MIB);
+  hk_dirty_note_touched_locked(&hk_dirty_slabs[1], HK_MIB);
   EXPECT_TRUE(End(1, 1000).is_put_off) << "all of it is back";
   EXPECT_FALSE(End(1, 1001).is_put_off);
   EXPECT_EQ(Refaulted(), HK_MIB);

@@ -27,14 +27,14 @@ bool IsQuiet(uint64_t now_ms) {
 
 void NoteGivenBack(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
-  hk_dirty_note_given_back_locked(now_ms, cause, bytes);
+  hk_dirty_note_purged_locked(now_ms, cause, bytes);
   hk_lock_release(hk_lock_space);
 }
 
 void WantAgain(uint64_t now_ms, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
-  hk_dirty_note_given_back_locked(now_ms, hk_purge_too_much, bytes);
-  hk_dirty_note_wanted_locked(&hk_dirty_extents, bytes);
+  hk_dirty_note_purged_locked(now_ms, hk_purge_too_much, bytes);
+  hk_dirty_note_touched_locked(&hk_dirty_extents, bytes);
   hk_lock_release(hk_lock_space);
   (void)Look(now_ms);
 }

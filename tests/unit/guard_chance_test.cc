@@ -12,6 +12,7 @@
 #include "support/scale.h"
 
 extern "C" {
+#include "base/random.h"
 #include "policy/sampling.h"
 #include "policy/stat.h"
 }
@@ -54,7 +55,7 @@ class Tally {
   std::array<double, kPlaces> count_{}, chosen_{};
 };
 
-uint64_t Below(uint64_t *random, uint64_t bound) { return hk_sampling_random(random) % bound; }
+uint64_t Below(uint64_t *random, uint64_t bound) { return hk_random(random) % bound; }
 
 void ReplaceOne(Tally *tally, size_t size, unsigned count) {
   for (unsigned i = 0; i < count; i++) hakmem_free(tally->Allocate(size, i % kPlaces));

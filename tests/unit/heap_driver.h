@@ -31,7 +31,7 @@ inline hk_block_t *Alloc(hk_heap_t *heap, unsigned class_index) {
 inline bool FreeOwn(hk_heap_t *heap, void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   bool due = hk_free_list_push(slab->free_list, static_cast<hk_block_t *>(block));
-  if (due) hk_bin_settle(heap, slab);
+  if (due) hk_bin_countdown_over(heap, slab);
   return due;
 }
 

@@ -237,7 +237,7 @@ HK_FRESH_TEST(Unload, TheNextThreadBeginsWithSmallCarvings) {
 HK_FRESH_TEST(SettleDown, KeepsNothingFree) {
   hk_heap_t *heap = WithAllRoom(hk_heap_take());
   std::vector<hk_block_t *> held = UseALot(heap);
-  hk_heap_settle_down(heap);
+  hk_heap_deactivate_all(heap);
   EXPECT_EQ(hk_heap_spare_slabs(heap), 0u);
   EXPECT_EQ(InUseSlabs(), SlabsOf(held));
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
@@ -245,7 +245,7 @@ HK_FRESH_TEST(SettleDown, KeepsNothingFree) {
   }
   for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
   for (hk_block_t *block : held) (void)FreeOwn(heap, block);
-  hk_heap_settle_down(heap);
+  hk_heap_deactivate_all(heap);
   ExpectNothingLeft(heap);
 }
 
@@ -265,7 +265,7 @@ HK_FRESH_TEST(SettleDown, ASpanThatIsNotEmptyIsPutToRest) {
         (void)FreeOwn(heap, held.back());
         held.pop_back();
       }
-      hk_heap_settle_down(heap);
+      hk_heap_deactivate_all(heap);
       EXPECT_EQ(heap->state[class_index].active.load(), nullptr);
       EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END);
       EXPECT_EQ(IsPartial(heap, span), !is_full || free_count > 0) << "the next thread finds it";
@@ -289,7 +289,7 @@ HK_FRESH_TEST(SettleDown, ASpanAtRestServesTheNextThread) {
     hk_block_t *held = Alloc(heap, class_index);
     std::vector<hk_block_t *> expected = PopAll(heap, class_index);
     for (size_t i = expected.size(); i-- > 0;) (void)FreeOwn(heap, expected[i]);
-    hk_heap_settle_down(heap);
+    hk_heap_deactivate_all(heap);
     hk_heap_give_back(heap);
     EXPECT_TRUE(hk_heap_offers(heap, class_index));
     ASSERT_EQ(hk_heap_take(), heap);
@@ -338,7 +338,7 @@ HK_FRESH_TEST(SettleDown, ARingEnds) {
   hk_block_t *first = heap->bin[5].free;
   hk_block_link(first->next, first);
   hk_slab_t *span = heap->state[5].active.load();
-  hk_heap_settle_down(heap);
+  hk_heap_deactivate_all(heap);
   EXPECT_TRUE(IsActive(heap, span));
   EXPECT_EQ(heap->state[20].active.load(), nullptr);
 }

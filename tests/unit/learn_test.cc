@@ -68,7 +68,7 @@ class Learn : public testing::Test {
 TEST_F(Learn, StartsAtTheBreakEvenTimeout) {
   EXPECT_EQ(Timeout(), BreakEven());
   EXPECT_EQ(learn_.state, hk_learn_state_learning);
-  EXPECT_EQ(LastDecision(), "epoch 0: 1800 ms, where keeping has cost as much as giving back: learning");
+  EXPECT_EQ(LastDecision(), "epoch 0: 1800 ms, the break-even time: learning");
 }
 
 // Nothing is known, so a part of the freed memory goes at once and a part stays for longer than the break-even time.
@@ -264,7 +264,7 @@ TEST_F(Learn, MuchMoreThanUsualIsNotKeptForAsLong) {
   uint64_t freed_ms = now_ms_;
   hk_learn_note(&learn_, now_ms_, HK_GIB);
   hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
-  WakeUntil(freed_ms + learn_.price.give_ms / 4, 10 * HK_MIB);
+  WakeUntil(freed_ms + learn_.price.purge_ms / 4, 10 * HK_MIB);
   EXPECT_GT(hk_learn_keep_bytes(&learn_), HK_GIB / 2) << "it may be wanted again as soon as usual";
   WakeUntil(freed_ms + BreakEven() / 2, 10 * HK_MIB);
   EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB / 16);
@@ -439,7 +439,7 @@ TEST_F(Learn, MeasuredCostsMoveTheTimeoutsAndKeepWhatWasLearned) {
   unsigned leader = learn_.leader;
   hk_learn_state_t state = learn_.state;
   uint64_t owed = learn_.owed[HK_PRICE_BREAK_EVEN], break_even_ms = BreakEven();
-  hk_learn_set_costs(&learn_, now_ms_, 2 * HK_PRICE_GIVE_NS, 2 * HK_PRICE_WANT_NS);
+  hk_learn_set_costs(&learn_, now_ms_, 2 * HK_PRICE_PURGE_NS, 2 * HK_PRICE_FAULT_NS);
   EXPECT_EQ(BreakEven(), 2 * break_even_ms);
   EXPECT_EQ(learn_.leader, leader);
   EXPECT_EQ(learn_.state, state);
@@ -457,7 +457,7 @@ TEST_F(Learn, ARecordOfAnotherMachineIsConverted) {
   hk_learn_export(&learn_, bytes);
   hk_learn_t later;
   ASSERT_TRUE(hk_learn_init(&later, 0, HK_PRICE_BALANCED));
-  hk_learn_set_costs(&later, 0, 3 * HK_PRICE_GIVE_NS, 3 * HK_PRICE_WANT_NS);
+  hk_learn_set_costs(&later, 0, 3 * HK_PRICE_PURGE_NS, 3 * HK_PRICE_FAULT_NS);
   ASSERT_EQ(hk_learn_import(&later, bytes, sizeof bytes), hk_learn_record_good);
   EXPECT_EQ(later.leader, learn_.leader);
   EXPECT_EQ(later.usual_stake, 3 * learn_.usual_stake);

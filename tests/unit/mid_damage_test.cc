@@ -29,7 +29,7 @@ HK_FRESH_TEST(MidDamage, ASpillTellsOfABlockAndLosesWhatWasFreedBefore) {
       hk_slab_t *slab = hk_slab_of(blocks[room - 1]);
       ASSERT_TRUE(hk_free_list_push(slab->free_list, blocks[room - 1]));
       if (place == 0) damaged->seal ^= 1;
-      hk_bin_settle(heap, slab);
+      hk_bin_countdown_over(heap, slab);
 
       EXPECT_EQ(heap->damaged, damaged);
       CheckMidBin(heap, class_index);

@@ -29,7 +29,7 @@ class Peak : public testing::Test {
 
   // The time after which the budget is this many MiB.
   uint64_t TimeFor(uint64_t mib) const {
-    uint64_t ns = mib * (price_.give_ns + price_.want_ns) * HK_PEAK_TIME_SHARE;
+    uint64_t ns = mib * (price_.purge_ns + price_.fault_ns) * HK_PEAK_TIME_SHARE;
     return kStart + ns / 1000000 + 1;
   }
 
@@ -92,7 +92,7 @@ TEST_F(Peak, TheBudgetDoesNotHaveWhatTheSystemRefused) {
 
 TEST_F(Peak, AMachineOnWhichPurgesCostMoreHasASmallerBudget) {
   uint64_t three_ms = TimeFor(30);
-  hk_price_set_costs(&price_, 3 * HK_PRICE_GIVE_NS, 3 * HK_PRICE_WANT_NS);
+  hk_price_set_costs(&price_, 3 * HK_PRICE_PURGE_NS, 3 * HK_PRICE_FAULT_NS);
   EXPECT_EQ(NoteAt(three_ms, kPeak + kPlenty, kPlenty), 10 * HK_MIB);
 }
 

@@ -24,7 +24,7 @@ struct Gap {
 uint64_t CostOf(const hk_price_t &price, const Gap &gap, unsigned candidate, bool is_open) {
   uint64_t kib = (gap.bytes + HK_KIB - 1) / HK_KIB, timeout_ms = price.timeout_ms[candidate];
   if (gap.ms <= timeout_ms) return kib * gap.ms;
-  return kib * (timeout_ms + price.give_ms + (is_open ? 0 : price.want_ms));
+  return kib * (timeout_ms + price.purge_ms + (is_open ? 0 : price.fault_ms));
 }
 
 TEST(Price, Limits) {
@@ -42,12 +42,12 @@ TEST(Price, BreakEvenIsWhereKeepingCostsWhatGivingBackDoes) {
   for (uint64_t ns : {HK_PRICE_LEAST, HK_PRICE_FAST, HK_PRICE_BALANCED, HK_PRICE_LEAN, HK_PRICE_MOST}) {
     hk_price_t price;
     ASSERT_TRUE(hk_price_init(&price, ns));
-    EXPECT_EQ(price.timeout_ms[HK_PRICE_BREAK_EVEN], price.give_ms + price.want_ms);
+    EXPECT_EQ(price.timeout_ms[HK_PRICE_BREAK_EVEN], price.purge_ms + price.fault_ms);
     EXPECT_TRUE(std::is_sorted(price.timeout_ms, price.timeout_ms + HK_PRICE_CANDIDATES));
     EXPECT_EQ(price.timeout_ms[0], 0u);
     EXPECT_EQ(price.timeout_ms[HK_PRICE_CANDIDATES - 1], HK_PRICE_NEVER);
     double kept_ns = static_cast<double>(price.timeout_ms[HK_PRICE_BREAK_EVEN]) * static_cast<double>(ns) / 1000;
-    EXPECT_NEAR(kept_ns / static_cast<double>(HK_PRICE_GIVE_NS + HK_PRICE_WANT_NS), 1.0, 0.06) << ns;
+    EXPECT_NEAR(kept_ns / static_cast<double>(HK_PRICE_PURGE_NS + HK_PRICE_FAULT_NS), 1.0, 0.06) << ns;
   }
 }
 
@@ -65,15 +65,15 @@ TEST(Price, SumsAreThoseOfSingleGaps) {
       for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) {
         cost[0][k] += CostOf(price, gap, k, false);
         cost[1][k] += CostOf(price, gap, k, true);
-        if (gap.ms <= price.timeout_ms[k]) give[k] += (gap.bytes + HK_KIB - 1) / HK_KIB * price.give_ms;
+        if (gap.ms <= price.timeout_ms[k]) give[k] += (gap.bytes + HK_KIB - 1) / HK_KIB * price.purge_ms;
       }
       uint64_t kib = (gap.bytes + HK_KIB - 1) / HK_KIB;
-      least += kib * std::min(gap.ms, price.give_ms + price.want_ms);
+      least += kib * std::min(gap.ms, price.purge_ms + price.fault_ms);
     }
     for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) {
       ASSERT_EQ(hk_price_cost(&price, &gaps, k, false), cost[0][k]);
       ASSERT_EQ(hk_price_cost(&price, &gaps, k, true), cost[1][k]);
-      ASSERT_EQ(hk_price_give_cost(&price, &gaps, k), give[k]);
+      ASSERT_EQ(hk_price_purge_cost(&price, &gaps, k), give[k]);
     }
     ASSERT_EQ(hk_price_least_cost(&price, &gaps, false), least);
   }

@@ -90,7 +90,7 @@ HK_FRESH_TEST(Profile, ASecondFreeIsADoubleFree) {
     void *block = hakmem_malloc(size);
     hakmem_free(block);
     hk_verdict_t verdict = hk_verify(block).verdict;
-    bool is_known = verdict == hk_verdict_free_block || verdict == hk_verdict_free_extent;
+    bool is_known = verdict == hk_verdict_free_block || verdict == hk_verdict_free;
     EXPECT_TRUE(is_known) << size << ": " << verdict;
     hakmem_free(block);
     EXPECT_EQ(Misuses(), ++misuses) << size;

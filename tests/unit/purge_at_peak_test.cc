@@ -87,7 +87,7 @@ HK_FRESH_TEST(PurgeAtPeak, NoMoreGoesThanTheBudgetHas) {
   FreeApart(16, 2 * HK_MIB);
   StirAt(kPeak + 16 * HK_MIB);
   EXPECT_EQ(Purged(), 16 * HK_MIB);
-  size_t budget_mib = 2 * 500 * 1000000 / HK_PEAK_TIME_SHARE / (HK_PRICE_GIVE_NS + HK_PRICE_WANT_NS);
+  size_t budget_mib = 2 * 500 * 1000000 / HK_PEAK_TIME_SHARE / (HK_PRICE_PURGE_NS + HK_PRICE_FAULT_NS);
   size_t purged = Purged();
   hk_option.retain = 512 * HK_MIB;
   DropAll(TakeApart(64, 2 * HK_MIB, 2 * HK_MIB));

@@ -39,7 +39,7 @@ void BusyProgram(uint64_t price) {
   PurgeCourse course;
   FreeSome(course);
   uint64_t time_out_ms = BreakEvenMs(), step_ms = time_out_ms / 15;
-  EXPECT_EQ(time_out_ms, HK_PRICE_GIVE_NS * 1000 / price + HK_PRICE_WANT_NS * 1000 / price);
+  EXPECT_EQ(time_out_ms, HK_PRICE_PURGE_NS * 1000 / price + HK_PRICE_FAULT_NS * 1000 / price);
   StirEvery(course, 1000 + step_ms, 1000 + 16 * step_ms, step_ms);
   course.At(1000 + time_out_ms, [] { EXPECT_EQ(IdleMib(), 48u); });
   /* Before anything of the program's own brings it there. */

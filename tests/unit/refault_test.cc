@@ -15,7 +15,7 @@ class Refault : public testing::Test {
  protected:
   void Pass(uint64_t ms) { now_ms_ += ms; }
   void Purge(size_t bytes) { hk_refault_note_purged(&refault_, now_ms_, kWindow, bytes); }
-  size_t Want(size_t bytes) { return hk_refault_note_wanted(&refault_, now_ms_, kWindow, bytes); }
+  size_t Want(size_t bytes) { return hk_refault_note_touched(&refault_, now_ms_, kWindow, bytes); }
 
   hk_refault_t refault_ = {};
   uint64_t now_ms_ = 123456;
@@ -74,9 +74,9 @@ TEST_F(Refault, AClockThatStepsBackStandsStill) {
 
 TEST_F(Refault, ALongerWindowRemembersLonger) {
   Purge(HK_MIB);
-  EXPECT_EQ(hk_refault_note_wanted(&refault_, now_ms_ + 15000, 18000, HK_MIB), HK_MIB);
+  EXPECT_EQ(hk_refault_note_touched(&refault_, now_ms_ + 15000, 18000, HK_MIB), HK_MIB);
   Purge(HK_MIB);
-  EXPECT_EQ(hk_refault_note_wanted(&refault_, now_ms_ + 15180, 180, HK_MIB), 0u);
+  EXPECT_EQ(hk_refault_note_touched(&refault_, now_ms_ + 15180, 180, HK_MIB), 0u);
 }
 
 TEST_F(Refault, ForgetsWhenToldTo) {
@@ -89,7 +89,7 @@ TEST_F(Refault, NumbersAtTheirEnds) {
   Purge(SIZE_MAX);
   Purge(SIZE_MAX);
   EXPECT_EQ(Want(SIZE_MAX), SIZE_MAX);
-  EXPECT_EQ(hk_refault_note_wanted(&refault_, UINT64_MAX, kWindow, SIZE_MAX), 0u);
+  EXPECT_EQ(hk_refault_note_touched(&refault_, UINT64_MAX, kWindow, SIZE_MAX), 0u);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class Retention : public testing::Test {
 
   void Refault(size_t mib) {
     hk_retention_note_purged(&retention_, &view_, hk_purge_too_much, mib * HK_MIB);
-    EXPECT_EQ(hk_retention_note_wanted(&retention_, &view_, mib * HK_MIB), mib * HK_MIB);
+    EXPECT_EQ(hk_retention_note_touched(&retention_, &view_, mib * HK_MIB), mib * HK_MIB);
   }
 
   hk_retention_t retention_ = {};
@@ -114,7 +114,7 @@ TEST_F(Retention, WithNothingToRetainAShareStays) {
   view_.has_purge_thread = true;
   Set(200, 0);
   Refault(0);
-  EXPECT_EQ(hk_retention_note_wanted(&retention_, &view_, HK_GIB), 0u);
+  EXPECT_EQ(hk_retention_note_touched(&retention_, &view_, HK_GIB), 0u);
   Set(120, 80);
   EXPECT_EQ(LimitMib(), 10u);
 }
@@ -237,7 +237,7 @@ TEST(RetentionTerms, NumbersAtTheirEndsAreTermsToo) {
   EXPECT_EQ(hk_retention_terms(&none).share, TermsAt(HK_PRICE_BALANCED).share);
   hk_price_t most = {};
   most.ns_per_mib_second = UINT64_MAX;
-  most.give_ms = UINT64_MAX;
+  most.purge_ms = UINT64_MAX;
   EXPECT_EQ(hk_retention_terms(&most).window_ms, 20000u);
   EXPECT_GT(hk_retention_terms(&most).share, UINT64_MAX / HK_PRICE_BALANCED);
 }

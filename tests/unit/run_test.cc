@@ -44,8 +44,8 @@ void ExpectClosed(hk_slab_t *head, size_t slabs) {
   for (size_t i = 0; i < slabs; i++) {
     char *in_slab = reinterpret_cast<char *>(hk_slab_start(head)) + i * HK_SLAB_BYTES;
     EXPECT_EQ(hk_load_relaxed(&head[i].owner), nullptr);
-    EXPECT_EQ(hk_verify(in_slab).verdict, hk_verdict_free_extent) << i;
-    EXPECT_EQ(hk_verify(in_slab + 100).verdict, hk_verdict_free_extent) << i;
+    EXPECT_EQ(hk_verify(in_slab).verdict, hk_verdict_free) << i;
+    EXPECT_EQ(hk_verify(in_slab + 100).verdict, hk_verdict_free) << i;
     EXPECT_EQ(hk_address_class_of(reinterpret_cast<uintptr_t>(in_slab) + 100).kind, hk_address_free) << i;
   }
 }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/random.h"
+
 namespace {
 
 constexpr uint64_t kRate = 512 * 1024;
@@ -32,7 +34,7 @@ TEST(Sampling, ADistanceIsTheLogarithmOfItsNumber) {
   uint64_t state = 1;
   constexpr uint64_t kFine = uint64_t{1} << 32;
   for (int i = 0; i < 100000; i++) {
-    uint64_t random = hk_sampling_random(&state) >> i % 64;
+    uint64_t random = hk_random(&state) >> i % 64;
     double exact = -std::log(std::max(static_cast<double>(random), 1.0) / 0x1p64) * kFine;
     ASSERT_NEAR(static_cast<double>(hk_sampling_distance(random, kFine)), exact, 2 + exact * 1e-8) << random;
   }
@@ -47,7 +49,7 @@ TEST(Sampling, DistancesAreExponential) {
   uint64_t state = 2;
   std::vector<double> distances(kCount);
   for (double &distance : distances) {
-    distance = static_cast<double>(hk_sampling_distance(hk_sampling_random(&state), kRate));
+    distance = static_cast<double>(hk_sampling_distance(hk_random(&state), kRate));
   }
   std::sort(distances.begin(), distances.end());
   double gap = 0;
@@ -148,13 +150,13 @@ TEST(Sampling, APurposeHasItsOwnChanceWhateverTheOtherIs) {
     uint64_t random = 42;
     constexpr uint64_t kBlocks = 4000000;
     double samples = 0, guarded = 0, both = 0;
-    for (uint64_t at = hk_sampling_blocks(hk_sampling_random(&random), points); at < kBlocks;) {
+    for (uint64_t at = hk_sampling_blocks(hk_random(&random), points); at < kBlocks;) {
       hk_sampling_purpose_t purpose = hk_sampling_purpose(&random, points);
       ASSERT_TRUE(purpose.is_sample || purpose.is_guarded);
       samples += purpose.is_sample;
       guarded += purpose.is_guarded;
       both += purpose.is_sample && purpose.is_guarded;
-      at += 1 + hk_sampling_blocks(hk_sampling_random(&random), points);
+      at += 1 + hk_sampling_blocks(hk_random(&random), points);
     }
     double sample_chance = test.rate != 0 ? hk_sampling_chance(test.bytes, test.rate) : 0;
     double guard_chance = 1.0 / static_cast<double>(test.guard_rate);

@@ -119,9 +119,9 @@ HK_FRESH_TEST(ShortSpan, ATrimKeepsThePagesOfCarvedBlocks) {
     uintptr_t start = hk_slab_start(full.span);
     unsigned slabs = full.span->slab_count;
     size_t kept = (2 * hk_class_bytes(i) + kPage - 1) / kPage * kPage;
-    EXPECT_TRUE(hk_heap_trim(heap)) << i;
+    EXPECT_TRUE(hk_heap_shorten(heap)) << i;
     (void)hk_purge_unmap_free();
-    EXPECT_FALSE(hk_heap_trim(heap)) << "there is no more: " << i;
+    EXPECT_FALSE(hk_heap_shorten(heap)) << "there is no more: " << i;
     EXPECT_EQ(full.span->slab_count, (kept + HK_SLAB_BYTES - 1) / HK_SLAB_BYTES);
     EXPECT_EQ(hk_span_capacity(full.span), kept / hk_class_bytes(i));
     for (size_t at = 0; at < slabs * HK_SLAB_BYTES; at += kPage) EXPECT_EQ(IsMapped(start + at), at < kept) << i;
@@ -141,7 +141,7 @@ HK_FRESH_TEST(ShortSpan, ATrimTakesTheEndOfEachSlabOfAFullSpan) {
   unsigned slabs = full.span->slab_count;
   size_t used = (hk_class_blocks_per_slab(class_index) * hk_class_bytes(class_index) + kPage - 1) / kPage * kPage;
   ASSERT_LT(used, HK_SLAB_BYTES);
-  EXPECT_TRUE(hk_heap_trim(heap));
+  EXPECT_TRUE(hk_heap_shorten(heap));
   EXPECT_EQ(full.span->slab_count, slabs);
   EXPECT_EQ(hk_span_capacity(full.span), full.blocks.size());
   for (size_t at = 0; at < slabs * HK_SLAB_BYTES; at += kPage)
@@ -158,7 +158,7 @@ HK_FRESH_TEST(ShortSpan, ARestingSpanThatATrimFillsIsInNoList) {
   Full full = Carved(heap, class_index, count);
   hk_span_put_to_rest(heap, class_index, 0);
   ASSERT_TRUE(hk_list_is_linked(&full.span->link)) << "it has room";
-  EXPECT_TRUE(hk_heap_trim(heap));
+  EXPECT_TRUE(hk_heap_shorten(heap));
   EXPECT_EQ(hk_span_capacity(full.span), count);
   EXPECT_FALSE(hk_list_is_linked(&full.span->link));
   EXPECT_FALSE(hk_refill_has(heap, class_index));
@@ -177,10 +177,10 @@ HK_FRESH_TEST(ShortSpan, ARefusedTrimChangesNothing) {
   Full full = Carved(heap, 37, 2);
   unsigned capacity = hk_span_capacity(full.span);
   fake_os_fail_all(fake_os_unmap, true);
-  EXPECT_FALSE(hk_heap_trim(heap));
+  EXPECT_FALSE(hk_heap_shorten(heap));
   EXPECT_EQ(hk_span_capacity(full.span), capacity);
   fake_os_fail_all(fake_os_unmap, false);
-  EXPECT_TRUE(hk_heap_trim(heap));
+  EXPECT_TRUE(hk_heap_shorten(heap));
   EXPECT_LT(hk_span_capacity(full.span), capacity);
   FreeBlocks(heap, full);
 }

@@ -23,7 +23,7 @@ class Slack : public testing::Test {
   void NoteBeside(size_t idle_mib, size_t level_mib) {
     hk_slack_note(&misfit_, now_ms_, kWindow, idle_mib * HK_MIB, level_mib * HK_MIB);
   }
-  void GiveBack(size_t mib, size_t going_mib) { hk_slack_note_given_back(&misfit_, mib * HK_MIB, going_mib * HK_MIB); }
+  void GiveBack(size_t mib, size_t going_mib) { hk_slack_note_purged(&misfit_, mib * HK_MIB, going_mib * HK_MIB); }
   size_t YoungMib() const { return hk_slack_recent_bytes(&misfit_) / HK_MIB; }
 
   hk_slack_t misfit_ = {};
@@ -121,7 +121,7 @@ TEST_F(Slack, NumbersAtTheirEnds) {
     for (uint64_t now_ms : {uint64_t{0}, UINT64_MAX, uint64_t{1}}) {
       hk_slack_note(&misfit_, now_ms, UINT64_MAX, bytes, bytes / 2);
       EXPECT_LE(hk_slack_recent_bytes(&misfit_), bytes);
-      hk_slack_note_given_back(&misfit_, bytes, SIZE_MAX);
+      hk_slack_note_purged(&misfit_, bytes, SIZE_MAX);
       hk_slack_note(&misfit_, now_ms, 1, bytes, SIZE_MAX);
       EXPECT_LE(hk_slack_recent_bytes(&misfit_), bytes);
     }

@@ -30,7 +30,7 @@ inline size_t SlabsIn(hk_list_t (&lists)[HK_RUN_MAX_SLABS]) {
       const hk_slab_t *head = HK_CONTAINER_OF(node, hk_slab_t, link);
       EXPECT_EQ(head->slab_count, i + 1);
       for (unsigned k = 0; k < head->slab_count; k++) {
-        EXPECT_EQ(hk_verify(reinterpret_cast<void *>(hk_slab_start(&head[k]))).verdict, hk_verdict_free_extent);
+        EXPECT_EQ(hk_verify(reinterpret_cast<void *>(hk_slab_start(&head[k]))).verdict, hk_verdict_free);
         EXPECT_EQ(hk_load_relaxed(&head[k].owner), nullptr);
       }
       slabs += head->slab_count;

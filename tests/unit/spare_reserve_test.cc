@@ -243,7 +243,7 @@ HK_FRESH_TEST(Reserve, APointerIntoItIsMisuseAndNoBlockGrowsIntoIt) {
   Reserve reserve = ReserveOf(heap);
   for (size_t offset : {size_t{0}, size_t{16}, HK_SLAB_BYTES, reserve.slabs * HK_SLAB_BYTES - 16}) {
     void *inside = reinterpret_cast<void *>(hk_slab_start(reserve.first) + offset);
-    EXPECT_EQ(hk_verify(inside).verdict, hk_verdict_free_extent) << offset;
+    EXPECT_EQ(hk_verify(inside).verdict, hk_verdict_free) << offset;
   }
   size_t below = PlaceOf(reserve.first);
   while (below > HK_RUN_MAX_SLABS) { /* all that lies below, so that a run ends where the reserve begins */

@@ -256,7 +256,7 @@ HK_FRESH_TEST(Spare, WhatIsTooLargeToKeepTakesAllOfItAlong) {
   ASSERT_TRUE(Put(heap, large));
   EXPECT_EQ(KeptSlabs(heap), 0u);
   EXPECT_EQ(InUseSlabs(), 0u);
-  for (void *run : {first, second, large}) EXPECT_EQ(hk_verify(run).verdict, hk_verdict_free_extent);
+  for (void *run : {first, second, large}) EXPECT_EQ(hk_verify(run).verdict, hk_verdict_free);
 }
 
 HK_FRESH_TEST(Spare, SpansAndRunsShareTheRoom) {
@@ -289,7 +289,7 @@ HK_FRESH_TEST(Spare, RunsOfAllSizesShareTheRoom) {
   ASSERT_TRUE(Put(heap, last));
   EXPECT_EQ(KeptSlabs(heap), 1u);
   EXPECT_EQ(InUseSlabs(), 1u);
-  for (void *run : {large, middle, small}) EXPECT_EQ(hk_verify(run).verdict, hk_verdict_free_extent);
+  for (void *run : {large, middle, small}) EXPECT_EQ(hk_verify(run).verdict, hk_verdict_free);
 }
 
 HK_FRESH_TEST(Spare, AFlushGivesAllOfItBack) {
@@ -325,7 +325,7 @@ HK_FRESH_TEST(Spare, APointerIntoAKeptRunIsMisuse) {
   for (size_t offset : {size_t{0}, size_t{1}, size_t{16}, HK_SLAB_BYTES - 1, HK_SLAB_BYTES, 3 * HK_SLAB_BYTES + 8,
                         5 * HK_SLAB_BYTES - 1}) {
     for (hk_finding_t finding : {hk_verify(run + offset), hk_verify_thoroughly(run + offset)}) {
-      EXPECT_EQ(finding.verdict, hk_verdict_free_extent) << offset;
+      EXPECT_EQ(finding.verdict, hk_verdict_free) << offset;
       EXPECT_EQ(finding.start, reinterpret_cast<uintptr_t>(run + offset));
     }
   }

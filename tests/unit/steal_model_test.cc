@@ -105,7 +105,7 @@ class Model {
   // As a thread ends, or, one in two, as one that only borrowed it.
   void Leave(hk_heap_t *heap) {
     hk_remote_flush(heap);
-    if (random_.OneIn(2)) hk_heap_settle_down(heap);
+    if (random_.OneIn(2)) hk_heap_deactivate_all(heap);
     hk_heap_give_back(heap);
     idle_.insert(heap);
   }

@@ -47,7 +47,7 @@ void Fault(unsigned count, uint64_t ns_per_mib) { Repeat(count, ns_per_mib, hk_t
 
 HK_FRESH_TEST(TimedCall, TheFirstLargeOnesAreMeasured) {
   hk_timed_call_allow();
-  fake_os_set_cpu_step(4 * HK_PRICE_GIVE_NS);
+  fake_os_set_cpu_step(4 * HK_PRICE_PURGE_NS);
   void *memory = Memory(kBytes);
   for (unsigned i = 0; i < 2 * HK_COST_SAMPLES; i++) {
     EXPECT_TRUE(hk_timed_call_prefault(memory, kBytes));
@@ -57,7 +57,7 @@ HK_FRESH_TEST(TimedCall, TheFirstLargeOnesAreMeasured) {
   }
   hk_learn_t learned;
   hk_dirty_copy_learned(&learned);
-  EXPECT_EQ(learned.price.give_ns, 4 * HK_PRICE_GIVE_NS);
+  EXPECT_EQ(learned.price.purge_ns, 4 * HK_PRICE_PURGE_NS);
 }
 
 HK_FRESH_TEST(TimedCall, WhatSaysLittleIsNot) {
@@ -77,18 +77,18 @@ HK_FRESH_TEST(TimedCall, WhatSaysLittleIsNot) {
 
 HK_FRESH_TEST(TimedCall, TheBreakEvenTimeFollowsTheCosts) {
   uint64_t break_even_ms = BreakEven();
-  Purge(1, 3 * HK_PRICE_GIVE_NS);
+  Purge(1, 3 * HK_PRICE_PURGE_NS);
   EXPECT_EQ(Purges(), 0u) << "tests can be repeated";
   hk_timed_call_allow();
-  Purge(HK_COST_SAMPLES - 1, 3 * HK_PRICE_GIVE_NS);
+  Purge(HK_COST_SAMPLES - 1, 3 * HK_PRICE_PURGE_NS);
   EXPECT_EQ(BreakEven(), break_even_ms) << "too few";
-  Purge(2, 1000 * HK_PRICE_GIVE_NS);
+  Purge(2, 1000 * HK_PRICE_PURGE_NS);
   EXPECT_EQ(BreakEven(), break_even_ms / 5 * (3 + 4)) << "a fifth is the purge, and slow calls do not count";
-  EXPECT_EQ(CostOf(hk_timed_purge), 3 * HK_PRICE_GIVE_NS);
+  EXPECT_EQ(CostOf(hk_timed_purge), 3 * HK_PRICE_PURGE_NS);
   EXPECT_EQ(Purges(), HK_COST_SAMPLES);
-  EXPECT_EQ(CostOf(hk_timed_fault), HK_PRICE_WANT_NS);
+  EXPECT_EQ(CostOf(hk_timed_fault), HK_PRICE_FAULT_NS);
   EXPECT_EQ(Faults(), 0u);
-  Fault(HK_COST_SAMPLES, 2 * HK_PRICE_WANT_NS);
+  Fault(HK_COST_SAMPLES, 2 * HK_PRICE_FAULT_NS);
   EXPECT_EQ(BreakEven(), break_even_ms / 5 * (3 + 2 * 4));
   hk_option.mode = HK_PRICE_LEAN;
   EXPECT_EQ(BreakEven(), break_even_ms / 5 * (3 + 2 * 4) / 10);
@@ -97,15 +97,15 @@ HK_FRESH_TEST(TimedCall, TheBreakEvenTimeFollowsTheCosts) {
 HK_FRESH_TEST(TimedCall, CostsNearTheExpectedOnesChangeNothing) {
   uint64_t break_even_ms = BreakEven();
   hk_timed_call_allow();
-  Purge(HK_COST_SAMPLES, 2 * HK_PRICE_GIVE_NS);
-  EXPECT_EQ(CostOf(hk_timed_purge), 2 * HK_PRICE_GIVE_NS);
+  Purge(HK_COST_SAMPLES, 2 * HK_PRICE_PURGE_NS);
+  EXPECT_EQ(CostOf(hk_timed_purge), 2 * HK_PRICE_PURGE_NS);
   EXPECT_EQ(BreakEven(), break_even_ms) << "a fifth more together";
 }
 
 HK_FRESH_TEST(TimedCall, NothingIsMeasuredWhereLearningIsOff) {
   hk_timed_call_allow();
   hk_option.learn = hk_learn_off;
-  Purge(1, HK_PRICE_GIVE_NS);
+  Purge(1, HK_PRICE_PURGE_NS);
   EXPECT_EQ(Purges(), 0u);
 }
 

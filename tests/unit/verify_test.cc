@@ -141,10 +141,10 @@ HK_FRESH_TEST(Verify, AReleasedSpanIsAFreeExtent) {
   (void)Alloc(heap, 64);
   for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
   ASSERT_EQ(heap->spare_slabs, 1u);
-  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_extent) << "spare";
-  EXPECT_EQ(VerdictOf(AddressOf(blocks[5]) + 7), hk_verdict_free_extent);
+  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free) << "spare";
+  EXPECT_EQ(VerdictOf(AddressOf(blocks[5]) + 7), hk_verdict_free);
   hk_heap_purge(heap);
-  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_extent) << "in its superslab";
+  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free) << "in its superslab";
   EXPECT_EQ(hk_verify(blocks[9]).start, AddressOf(blocks[9]));
 }
 
@@ -168,16 +168,16 @@ HK_FRESH_TEST(Verify, ARunIsLiveAtItsStartAndInteriorToItsEnd) {
                         5 * HK_SLAB_BYTES - 1}) {
     ExpectInterior(AddressOf(run) + offset, run, 5 * HK_SLAB_BYTES);
   }
-  EXPECT_EQ(VerdictOf(run + 5 * HK_SLAB_BYTES), hk_verdict_free_extent);
+  EXPECT_EQ(VerdictOf(run + 5 * HK_SLAB_BYTES), hk_verdict_free);
 
   ASSERT_TRUE(hk_run_resize(head, 2 * HK_SLAB_BYTES));
   ExpectLive(run, 2 * HK_SLAB_BYTES, head);
-  EXPECT_EQ(VerdictOf(run + 2 * HK_SLAB_BYTES), hk_verdict_free_extent);
+  EXPECT_EQ(VerdictOf(run + 2 * HK_SLAB_BYTES), hk_verdict_free);
   ASSERT_TRUE(hk_run_resize(head, 3 * HK_SLAB_BYTES));
   ExpectInterior(AddressOf(run) + 2 * HK_SLAB_BYTES, run, 3 * HK_SLAB_BYTES);
 
   ASSERT_TRUE(hk_run_free(head));
-  for (size_t slab = 0; slab < 5; slab++) EXPECT_EQ(VerdictOf(run + slab * HK_SLAB_BYTES), hk_verdict_free_extent);
+  for (size_t slab = 0; slab < 5; slab++) EXPECT_EQ(VerdictOf(run + slab * HK_SLAB_BYTES), hk_verdict_free);
 }
 
 HK_FRESH_TEST(Verify, ARunThatAHeapKeepsIsAFreeExtent) {
@@ -185,8 +185,8 @@ HK_FRESH_TEST(Verify, ARunThatAHeapKeepsIsAFreeExtent) {
   char *run = static_cast<char *>(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero));
   ASSERT_TRUE(SpareRun(heap, hk_slab_of(run)));
   for (size_t offset : {size_t{0}, size_t{16}, HK_SLAB_BYTES, 3 * HK_SLAB_BYTES - 1}) {
-    EXPECT_EQ(VerdictOf(run + offset), hk_verdict_free_extent) << offset;
-    EXPECT_EQ(hk_verify_thoroughly(run + offset).verdict, hk_verdict_free_extent) << offset;
+    EXPECT_EQ(VerdictOf(run + offset), hk_verdict_free) << offset;
+    EXPECT_EQ(hk_verify_thoroughly(run + offset).verdict, hk_verdict_free) << offset;
   }
   ASSERT_EQ(TakeSpareRun(heap, 3 * HK_SLAB_BYTES), run);
   ExpectLive(run, 3 * HK_SLAB_BYTES, hk_slab_of(run));
@@ -227,7 +227,7 @@ HK_FRESH_TEST(Verify, AKeptLargeBlocksExtentIsFreeWhereverItIsLookedAt) {
     for (size_t offset : {size_t{0}, size_t{1}, HK_SLAB_BYTES, kBytes / 2, kBytes - 1}) {
       EXPECT_NE(VerdictOf(block + offset), hk_verdict_live);
       EXPECT_NE(VerdictOf(block + offset), hk_verdict_interior);
-      EXPECT_EQ(hk_verify_thoroughly(block + offset).verdict, hk_verdict_free_extent) << offset;
+      EXPECT_EQ(hk_verify_thoroughly(block + offset).verdict, hk_verdict_free) << offset;
     }
   }
   EXPECT_EQ(hk_verify_thoroughly(whole + 3 * kBytes).verdict, hk_verdict_foreign);
@@ -250,7 +250,7 @@ HK_FRESH_TEST(Verify, WhatIsFoundBelowMustReachUpToTheAddress) {
   ASSERT_EQ(hk_large_resize(hk_slab_of(big), big, 3 * HK_MIB, &is_copied), big);
   for (char *behind : {big + 3 * HK_MIB, big + 3 * HK_MIB + HK_MIB / 2}) {
     hk_finding_t finding = hk_verify_thoroughly(behind);
-    EXPECT_EQ(finding.verdict, hk_verdict_free_extent) << "what it gave up";
+    EXPECT_EQ(finding.verdict, hk_verdict_free) << "what it gave up";
     EXPECT_EQ(finding.start, AddressOf(behind));
   }
   (void)hk_purge_down_to(0);
@@ -263,8 +263,8 @@ HK_FRESH_TEST(Verify, AKeptMappingIsAFreeExtent) {
   char *big = static_cast<char *>(hk_large_alloc(4 * HK_MIB, 1, &zero));
   fake_os_fail_all(fake_os_unmap, true);
   ASSERT_TRUE(hk_large_free(hk_slab_of(big), big));
-  EXPECT_EQ(VerdictOf(big), hk_verdict_free_extent);
-  EXPECT_EQ(VerdictOf(big + 100), hk_verdict_free_extent);
+  EXPECT_EQ(VerdictOf(big), hk_verdict_free);
+  EXPECT_EQ(VerdictOf(big + 100), hk_verdict_free);
 }
 
 // ---- Any address at all.

@@ -238,7 +238,7 @@ pub struct Events {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Band {
-    /// 0 tiny, up to 1 KiB; 1 mid, up to 32 KiB; 2 run, up to 1 MiB; 3 big
+    /// 0 tiny, up to 1 KiB; 1 mid, up to 32 KiB; 2 run, up to 1 MiB; 3 large
     pub band: u64,
     /// blocks in use
     pub live_blocks: u64,

@@ -334,11 +334,6 @@ void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_
     (void)advise(end, more_bytes, (hk_thp_advice_t)slab->huge);
 }
 
-void hk_huge_note_moved_block(const hk_slab_t *slab, hk_slab_t *target) {
-  target->huge = slab->huge;
-  target->born_ms = slab->born_ms;
-}
-
 void hk_huge_note_end_of_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_thp_advice_t advice = (hk_thp_advice_t)slab->huge;
   if (HK_LIKELY(advice != hk_huge_sample && advice != hk_huge_ask) || bytes < HK_SUPERSLAB_BYTES) return;

@@ -253,6 +253,12 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   return true;
 }
 
+static void reopen(hk_slab_t *slab, uintptr_t start, size_t bytes) {
+  hk_lock_acquire(hk_lock_space);
+  hk_large_fill_change_locked(slab, start, 0, bytes);
+  hk_lock_release(hk_lock_space);
+}
+
 /* Moves the block's pages, to newly mapped addresses if there are any: the pages of a free extent would be lost. */
 static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
   bool zero;
@@ -260,18 +266,25 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   void *target = map_new(new_bytes, HK_SLAB_BYTES, is_lone, &zero);
   if (target == NULL && !is_lone) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
   if (target == NULL) return NULL;
-  /* Clear the descriptor first: other threads can map the old addresses as soon as the pages have moved. */
+  /* The descriptor ends first. As soon as the pages have moved, another thread may have the old addresses, and it
+   * writes the descriptor for its own memory. */
+  hk_slab_t *moved = hk_slab_of(target);
+  hk_huge_block_t advised = hk_huge_block(slab);
+  hk_lock_acquire(hk_lock_space);
+  bool was_open = slab->is_open;
+  hk_large_fill_move_locked(slab, old_bytes, moved, new_bytes);
+  hk_lock_release(hk_lock_space);
   hk_slab_set_state(slab, hk_slab_none);
   if (!hk_os_move(block, old_bytes, target, new_bytes)) {
     hk_slab_set_state(slab, hk_slab_large);
-    (void)hk_large_free(hk_slab_of(target), target);
+    if (was_open) reopen(slab, (uintptr_t)block, old_bytes);
+    (void)hk_large_free(moved, target);
     return NULL;
   }
-  hk_huge_note_moved_block(slab, hk_slab_of(target));
+  hk_huge_note_moved_block(moved, advised);
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -old_bytes);
-  hk_large_fill_move_locked(slab, old_bytes, hk_slab_of(target), new_bytes);
   hk_purge_end_change(now_ms);
   return target;
 }

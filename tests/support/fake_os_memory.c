@@ -237,6 +237,7 @@ bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes) {
   if (record.succeeded) remove_range((uintptr_t)start, old_bytes);
   bool succeeded = fake_os_end(record);
   fake_os_unlock();
+  if (succeeded) fake_os_announce(fake_os_move);
   return succeeded;
 }
 

@@ -99,6 +99,39 @@ HK_FRESH_TEST(Large, MovesWhereItCannotGrow) {
   ExpectNothingLost();
 }
 
+// Another thread may map the old addresses before realloc returns, and describe its own memory there.
+hk_slab_t *left;
+hk_slab_t others;
+
+void DescribeAnothersMemory() {
+  left->class_index = 5;
+  left->drain_round = 7;
+  left->huge = hk_part_of_tag;
+  left->born_ms = 11;
+  hk_store_relaxed(&left->bytes, HK_SLAB_BYTES);
+  memcpy(static_cast<void *>(&others), static_cast<const void *>(left), sizeof others);
+}
+
+HK_FRESH_TEST(Large, TheDescriptorOfAMovedBlockIsLeftToWhoMapsItsAddresses) {
+  char *block = Alloc(4 * HK_MIB);
+  Fill(block, 4 * HK_MIB, 9);
+  left = SlabOf(block);
+  uint32_t born_ms = left->born_ms;
+  uint8_t advice = left->huge;
+  fake_os_fail_all(fake_os_resize, true);
+  fake_os_set_hook(fake_os_move, DescribeAnothersMemory);
+  char *moved = Resize(block, 6 * HK_MIB);
+  ASSERT_NE(moved, nullptr);
+  ASSERT_NE(moved, block);
+  ASSERT_EQ(fake_os_calls(fake_os_move), 1u);
+  EXPECT_EQ(memcmp(static_cast<const void *>(left), static_cast<const void *>(&others), sizeof others), 0);
+  ExpectBig(moved, 6 * HK_MIB);
+  EXPECT_TRUE(SlabOf(moved)->is_open);
+  EXPECT_EQ(SlabOf(moved)->born_ms, born_ms);
+  EXPECT_EQ(SlabOf(moved)->huge, advice);
+  EXPECT_TRUE(Holds(moved, 4 * HK_MIB, 9));
+}
+
 HK_FRESH_TEST(Large, MovesOntoAFreeExtentWhereThereAreNoNewAddresses) {
   RetainEverything();
   char *target = Alloc(8 * HK_MIB, HK_GIB);
@@ -202,6 +235,7 @@ HK_FRESH_TEST(Large, ARefusedResizeChangesNothing) {
   fake_os_fail_all(fake_os_move, true);
   ExpectResizeRefused(block, 16 * HK_MIB);
   EXPECT_EQ(fake_os_calls(fake_os_move), 1u);
+  EXPECT_TRUE(SlabOf(block)->is_open);
   Trim(); /* what it would have moved to */
   fake_os_fail_all(fake_os_reserve, true);
   ExpectResizeRefused(block, 16 * HK_MIB);

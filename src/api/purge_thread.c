@@ -101,10 +101,18 @@ static void leave_to_others(hk_rights_t verdict) {
   }
 }
 
+/* Declines the next purge thread for a while: the program's threads may come and go. After a longer life, the next
+ * thread that begins may start one. */
+static void decline_next(uint64_t start_ms, bool can_wait) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_purge_wakeup_decline(now_ms);
+  if (can_wait && hk_subtract_to_zero(now_ms, start_ms) >= HK_PURGE_WAKEUP_RETRY_MS) hk_purge_wakeup_await_thread();
+}
+
 static void run(void) {
-  uint64_t purged_ms = UINT64_MAX, closed_until_ms = 0;
-  hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, true, hk_os_coarse_ms());
-  hk_rights_t verdict = hk_rights_watch(&rights, hk_os_coarse_ms());
+  uint64_t purged_ms = UINT64_MAX, closed_until_ms = 0, start_ms = hk_os_coarse_ms();
+  hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, true, start_ms);
+  hk_rights_t verdict = hk_rights_watch(&rights, start_ms);
   bool can_wait = true;
   hk_purge_wakeup_receive(true);
   while (can_wait && hk_rights_may_stay(verdict) && hk_sandbox_permits_threads() && has_company()) {
@@ -119,8 +127,8 @@ static void run(void) {
   if (!hk_rights_may_stay(verdict)) leave_to_others(verdict);
   hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
   hk_purge_wakeup_receive(false);
-  (void)hk_purge_visit(hk_os_coarse_ms());    /* by the limit of a program without a purge thread */
-  hk_purge_wakeup_decline(hk_os_coarse_ms()); /* the program's threads may come and go */
+  (void)hk_purge_visit(hk_os_coarse_ms()); /* by the limit of a program without a purge thread */
+  decline_next(start_ms, can_wait);
   hk_purge_wakeup_give_up();
 }
 
@@ -146,4 +154,5 @@ void hk_purge_thread_consider_slow(void) {
     hk_purge_wakeup_give_up();
   }
   hk_purge_wakeup_decline(hk_os_coarse_ms());
+  if (may_start && !has_others) hk_purge_wakeup_await_thread();
 }

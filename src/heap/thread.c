@@ -9,6 +9,7 @@
 #include "heap/sample_countdown.h"
 #include "heap/spare.h"
 #include "os/os.h"
+#include "space/purge_wakeup.h"
 
 HK_THREAD_LOCAL hk_heap_variable_t hk_thread_heap = HK_EMPTY_HEAP;
 
@@ -67,6 +68,7 @@ static void attach(hk_heap_t *heap) {
   hk_store_relaxed(&hk_thread_heap, heap); /* first: arming may allocate */
   hk_heap_keep(heap);
   hk_thread_arm();
+  hk_purge_wakeup_note_thread();
 }
 
 void hk_thread_arm(void) {

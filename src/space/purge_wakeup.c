@@ -8,12 +8,13 @@
 _Atomic(bool) hk_purge_wakeup_is_wanted;
 _Atomic(uint32_t) hk_purge_wakeup_word;
 _Atomic(bool) hk_purge_wakeup_wants_blocks;
+_Atomic(bool) hk_purge_wakeup_awaits_thread;
 
 /* Guarded by hk_lock_space. */
 static bool is_heard;
 static bool is_expected;
 
-/* Written without the lock, by the thread that declined. */
+/* Written without the lock, by the thread that declined, and by one that attaches a heap. */
 static _Atomic(uint64_t) not_before_ms;
 
 /* Whether there is a purge thread, or one is about to start. Set by the thread that starts it; cleared by the purge
@@ -80,6 +81,12 @@ void hk_purge_wakeup_decline(uint64_t now_ms) {
   hk_store_relaxed(&not_before_ms, now_ms + HK_PURGE_WAKEUP_RETRY_MS);
 }
 
+void hk_purge_wakeup_note_thread_slow(void) {
+  hk_store_relaxed(&hk_purge_wakeup_awaits_thread, false);
+  hk_store_relaxed(&not_before_ms, 0);
+  hk_store_relaxed(&hk_purge_wakeup_is_wanted, true);
+}
+
 void hk_purge_wakeup_allow(void) { hk_store_relaxed(&process, hk_process_mark()); }
 
 void hk_purge_wakeup_forbid(void) { hk_store_relaxed(&process, 0); }
@@ -97,6 +104,7 @@ void hk_purge_wakeup_repair(void) {
   hk_store_relaxed(&exists, false);
   is_heard = is_expected = false;
   hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
+  hk_store_relaxed(&hk_purge_wakeup_awaits_thread, false);
   hk_store_relaxed(&hk_purge_wakeup_is_wanted, false);
   hk_store_relaxed(&not_before_ms, 0);
 }

@@ -87,6 +87,18 @@ void hk_purge_wakeup_receive(bool is_heard);
 /* Notes that no purge thread could be had, or that it has ended: none is considered for HK_PURGE_WAKEUP_RETRY_MS. */
 void hk_purge_wakeup_decline(uint64_t now_ms);
 
+/* Whether a purge thread was declined because the program had one thread. The thread that declined sets it, and the
+ * next one that attaches a heap clears it. */
+extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_awaits_thread;
+HK_INLINE void hk_purge_wakeup_await_thread(void) { hk_store_relaxed(&hk_purge_wakeup_awaits_thread, true); }
+
+/* Notes that a thread has attached a heap: a purge thread that was declined for the lack of one is considered at once.
+ * Otherwise a program whose threads then reuse what they have comes to no slow path that would consider it. */
+HK_COLD void hk_purge_wakeup_note_thread_slow(void);
+HK_INLINE void hk_purge_wakeup_note_thread(void) {
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_purge_wakeup_awaits_thread))) hk_purge_wakeup_note_thread_slow();
+}
+
 /* For a child of fork: its parent's purge thread is not there. */
 void hk_purge_wakeup_repair(void);
 

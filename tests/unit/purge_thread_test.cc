@@ -65,6 +65,43 @@ HK_FRESH_TEST(PurgeThread, OneThreadAloneIsDeclinedForASecond) {
   hk_heap_give_back(own);
 }
 
+// Another thread attaches a heap, and changes no sum of bytes.
+void BeginThread() {
+  std::thread([] { hk_thread_leave(hk_thread_enter()); }).join();
+}
+
+HK_FRESH_TEST(PurgeThread, OneThatLackedASecondThreadIsConsideredWhenThatBegins) {
+  hk_heap_t *own = hk_heap_take();
+  (void)TakeBytes(20 * HK_MIB);
+  EXPECT_FALSE(PurgeCourse::Start());
+  PurgeCourse course; /* two more heaps */
+  EXPECT_FALSE(PurgeCourse::Start());
+  BeginThread();
+  EXPECT_TRUE(PurgeCourse::Start());
+  hk_heap_give_back(own);
+}
+
+// Threads that come and go do not start a purge thread each.
+HK_FRESH_TEST(PurgeThread, AfterItsEndTheNextThreadStartsOneIfItLivedForLong) {
+  for (uint64_t life_ms : {uint64_t{999}, uint64_t{1000}}) {
+    PurgeCourse course;
+    fake_os_set_thread_count(2);
+    void *block = TakeBytes(20 * HK_MIB);
+    ASSERT_TRUE(PurgeCourse::Start());
+    fake_os_set_thread_count(3);
+    course.At(PurgeCourse::Now() + life_ms, [] {
+      fake_os_set_thread_count(2);
+      hk_purge_wakeup_call();
+    });
+    course.Run();
+    ASSERT_FALSE(IsPurgeThreadHeard());
+    BeginThread();
+    EXPECT_EQ(PurgeCourse::Start(), life_ms == 1000) << life_ms;
+    DropBlock(block);
+    PurgeCourse::SetNow(PurgeCourse::Now() + 5000);
+  }
+}
+
 HK_FRESH_TEST(PurgeThread, ThreadsAreCountedWhereTheyCanBe) {
   PurgeCourse course; /* two heaps */
   fake_os_set_thread_count(1);

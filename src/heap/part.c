@@ -414,11 +414,15 @@ static bool is_out_of_reach(hk_heap_t *part) {
   return life == hk_heap_lost || (life == hk_heap_orphan && was_looked_after);
 }
 
+/* Chosen: the yields before the caller sleeps between looks. A thread of lower priority that shares its processor runs
+ * only while it sleeps. */
+#define CLAIM_YIELDS 64
+
 /* Makes the part the caller's. Waits for a thread that drains or purges it. */
 static bool claim(hk_named_t *named, hk_heap_t *part) {
-  while (!is_out_of_reach(part)) {
+  for (unsigned turn = 0; !is_out_of_reach(part); turn++) {
     if (take_from_thread(named, part) || hk_heap_take_this(part)) return true;
-    hk_os_yield();
+    if (turn < CLAIM_YIELDS || !hk_os_pause(1)) hk_os_yield();
   }
   return false;
 }

@@ -18,9 +18,11 @@ _Atomic(hk_heap_t *) hk_remote_overdue;
 
 bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
   hk_block_t *head = hk_load_relaxed(&owner->shared.incoming);
+  bool is_intact = hk_block_is_intact(last); /* the new link hides what the program wrote there meanwhile */
   do {
     hk_count(hk_count_shared_update, 1);
     hk_remote_link(last, head);
+    if (HK_UNLIKELY(!is_intact)) hk_block_break_seal(last);
   } while (!hk_compare_exchange_weak_acq_rel(&owner->shared.incoming, &head,
                                              first)); /* with hk_remote_take, hk_heap_give_back */
   if (HK_UNLIKELY(hk_purge_wakeup_is_open())) hk_purge_wakeup_send();
@@ -138,6 +140,7 @@ void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block) {
   hk_stat_add(hk_stat_remote_batch, 1);
   hk_stat_add(hk_stat_remote_free, 1);
   hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)slab)->owner);
+  hk_remote_link(block, HK_LIST_END);
   (void)hk_remote_post(owner, block, block);
   hk_remote_drain_if_idle(owner);
 }

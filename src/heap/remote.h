@@ -77,7 +77,8 @@ void hk_remote_collect_hardened(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *bl
 /* Detaches the heap's incoming list and returns it. The caller drains it or puts it back. */
 hk_block_t *hk_remote_take(hk_heap_t *heap);
 
-/* Puts a chain of blocks under way before the heap's incoming list. Returns true when that was empty. */
+/* Puts a chain of linked blocks under way before the heap's incoming list. Returns true when that was empty. A last
+ * block that is damaged stays so, and the owner finds it. */
 bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last);
 
 /* Links a block under way. Links are multiples of 16, so the lowest bit is free for the mark. */

@@ -137,6 +137,9 @@ HK_INLINE void hk_block_unseal(hk_block_t *block) { *block = (hk_block_t){NULL, 
 
 #endif
 
+/* Makes a linked block a damaged one. */
+HK_INLINE void hk_block_break_seal(hk_block_t *block) { block->seal ^= 1; }
+
 /* Returns whether a block that the program frees looks free already. */
 HK_INLINE bool hk_block_looks_free(const hk_block_t *block) { return hk_block_is_intact(block); }
 
@@ -160,6 +163,7 @@ HK_INLINE bool hk_start_is_plausible(uint64_t offset, uint64_t inverse) { return
 HK_INLINE hk_block_t *hk_block_next(const hk_block_t *block) { return block->next; }
 HK_INLINE bool hk_block_is_intact(const hk_block_t *block) { return block != HK_LIST_END; }
 HK_INLINE void hk_block_link(hk_block_t *block, hk_block_t *next) { block->next = next; }
+HK_INLINE void hk_block_break_seal(hk_block_t *block) { (void)block; }
 HK_INLINE bool hk_block_open(const hk_block_t *block, hk_block_t **next) {
   *next = HK_LIST_END;
   if (block == HK_LIST_END) return false;

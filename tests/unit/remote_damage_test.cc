@@ -74,6 +74,28 @@ HK_FRESH_TEST(RemoteDamage, TheDrainTellsOfABlockAndLosesWhatWasSentBefore) {
   }
 }
 
+// The last block of a batch gets a new link as the batch is sent.
+HK_FRESH_TEST(RemoteDamage, TheDrainTellsOfABlockThatWasDamagedBeforeItWasSent) {
+  for (unsigned class_index : {20u, 66u, 104u}) {
+    for (size_t place = 0; place < 3; place++) {
+      for (size_t word = 0; word < 2; word++) {
+        SCOPED_TRACE(place);
+        Heaps heaps;
+        Blocks blocks = AllocMany(heaps.owner, class_index, 4);
+        RemoteFree(heaps.other, blocks[3]);
+        hk_remote_flush(heaps.other);
+        for (size_t i = 0; i < 3; i++) RemoteFree(heaps.other, blocks[i]);
+        reinterpret_cast<uintptr_t *>(blocks[place])[word] = 0x4141414141414141;
+        hk_remote_flush(heaps.other);
+        hk_remote_drain(heaps.owner);
+        EXPECT_EQ(heaps.owner->damaged, blocks[place]);
+        EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), 2 - place);
+        heaps.owner->damaged = nullptr;
+      }
+    }
+  }
+}
+
 HK_FRESH_TEST(RemoteDamage, TheLostCountAsInUse) {
   Heaps heaps;
   Blocks blocks = AllocMany(heaps.owner, 20, CapacityOf(20));

@@ -89,8 +89,8 @@ HAKMEM_EXPORT void *hakmem_pvalloc(size_t size) HAKMEM_NOEXCEPT;
  * for NULL, and for an address that is no live block, after the report of the misuse. */
 HAKMEM_EXPORT size_t hakmem_malloc_usable_size(void *block) HAKMEM_NOEXCEPT;
 
-/* C23's sized frees. Require the `size` (and `alignment`) of the request, which only the hardened library checks: a
- * wrong one is misuse there. */
+/* C23's sized frees. Require the `size` of the request, and the second one its `alignment`; the first one is for blocks
+ * that were requested without any. Only the hardened library checks this: a wrong size or alignment is misuse there. */
 HAKMEM_EXPORT void hakmem_free_sized(void *block, size_t size) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void hakmem_free_aligned_sized(void *block, size_t alignment, size_t size) HAKMEM_NOEXCEPT;
 

@@ -258,15 +258,6 @@ static bool class_serves(unsigned class_index, size_t alignment, size_t size) {
   return alignment > HK_BLOCK_ALIGNMENT && hk_class_of_aligned(alignment, hk_block_bytes_for(size)) == class_index;
 }
 
-/* The same for any alignment that the block's address has. */
-static bool class_serves_aligned(unsigned class_index, uintptr_t address, size_t size) {
-  for (size_t alignment = 2 * HK_BLOCK_ALIGNMENT; alignment <= HK_MID_MAX_BYTES; alignment *= 2) {
-    if (address % alignment != 0) return false;
-    if (class_serves(class_index, alignment, size)) return true;
-  }
-  return false;
-}
-
 typedef struct {
   size_t size;
   bool has_alignment;
@@ -288,7 +279,6 @@ HK_INLINE bool size_fits(const hk_finding_t *finding, void *block, const told_t 
   if (hk_slab_state(finding->slab) != hk_slab_small) return larger_fits(finding, told->size);
   unsigned class_index = finding->slab->class_index;
   if (class_serves(class_index, told->has_alignment ? told->alignment : HK_BLOCK_ALIGNMENT, told->size)) return true;
-  if (!told->has_alignment && class_serves_aligned(class_index, finding->start, told->size)) return true;
   bool is_resized = hk_handover_is_resized(block, finding->slab->block_bytes);
   return is_resized && hk_realloc_may_leave(told->size, finding->bytes);
 }

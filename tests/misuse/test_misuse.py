@@ -63,6 +63,10 @@ def wrong_alignment(alignment):
     return {("wrong-size", f"{{bad}} is a block of {{bytes}} bytes, {told}")}
 
 
+def wrong_size(size):
+    return {("wrong-size", f"{{bad}} is a block of {{bytes}} bytes, and was freed as one of {size // 3} bytes")}
+
+
 def always(kind, fact):
     return lambda size: {(kind, fact)}
 
@@ -102,13 +106,14 @@ CASES = {
     "damaged_both": (SMALL, always("damaged-block", DAMAGED)),
     "damaged_remote": (SMALL, always("damaged-block", DAMAGED)),
     "free_wrong_alignment": ([0, 3, 24, 1 << 40, (1 << 64) - 1], wrong_alignment),
+    "free_wrong_size": ([40, 56, 1000, 1016, 8184, *MID, *RUN, *BIG], wrong_size),
     "overflow_into_free": (SMALL, always("damaged-block", DAMAGED)),
 }
 # Their programs call malloc_trim, which musl does not have.
 OF_GLIBC = {"damaged_remote", "double_free_after_trim", "free_unmapped"}
 LEFT_OUT = OF_GLIBC if os.environ.get("HAKMEM_TEST_LIBC") == "musl" else set()
 if not IS_SECURE:
-    LEFT_OUT |= {"free_wrong_alignment"}  # told sizes are not checked
+    LEFT_OUT |= {"free_wrong_alignment", "free_wrong_size"}  # told sizes are not checked
 else:
     # The quarantine keeps a damaged block from being handed out, where the damage is noticed: test_attacks.py has
     # writes to free blocks. Behind a block's usable bytes lies its canary, and not the next block.

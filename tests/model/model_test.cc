@@ -225,9 +225,12 @@ class ModelRun {
     ShadowModel::Block block = model_.at(index);
     if (!model_.Remove(index)) return false;
     switch (random_.Below(16)) {
-      case 0:
-        hakmem_free_sized(block.start, block.requested);
-        break;
+      case 0: /* undefined for a block that was requested with an alignment */
+        if (block.alignment <= 16) {
+          hakmem_free_sized(block.start, block.requested);
+          break;
+        }
+        [[fallthrough]];
       case 1:
         hakmem_free_aligned_sized(block.start, block.alignment, block.requested);
         break;

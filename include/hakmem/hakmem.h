@@ -134,8 +134,8 @@ HAKMEM_EXPORT int hakmem_mallopt(int parameter, int value) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void *hakmem_aligned_calloc(size_t alignment, size_t count, size_t size) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void *hakmem_aligned_realloc(void *block, size_t alignment, size_t size) HAKMEM_NOEXCEPT;
 
-/* Returns the usable bytes of a block of `size` bytes: a request for them takes no more memory. Returns `size` when no
- * block is that large. */
+/* Returns the usable bytes of a block of `size` bytes: a request for them takes no more memory. Near a limit on
+ * addresses a block above 32 KiB may have fewer. Returns `size` when it is so large that no block has as many. */
 HAKMEM_EXPORT size_t hakmem_good_size(size_t size) HAKMEM_NOEXCEPT;
 
 /* Returns whether `address` is the start of a block that hakmem has handed out and that, as far as can be seen, is

@@ -228,8 +228,8 @@ HK_INLINE void *find_spare(size_t size, size_t alignment, bool *zero) {
 
 /* Finds a block elsewhere. Returns NULL and leaves errno unchanged when the system refuses. */
 HK_INLINE void *find_new_large(size_t size, size_t alignment, bool *zero) {
-  if (size > (size_t)PTRDIFF_MAX) return NULL;
-  hk_lifecycle_start(); /* it may be the first request of the process */
+  if (size >> HK_ADDRESS_BITS != 0) return NULL; /* whatever was purged, there are no such addresses */
+  hk_lifecycle_start();                          /* it may be the first request of the process */
   hk_purge_thread_consider();
   hk_process_purge_consider();
   hk_process_purge_drain_own();

@@ -89,6 +89,16 @@ bool hk_option_parse(const hk_option_type_t *type, hk_option_range_t range, cons
 
 /* ---- To text. -------------------------------------------------------------------------------------------------- */
 
+static void append_number(hk_format_t *line, const hk_option_type_t *type, uint64_t value) {
+  unsigned unit = 0;
+  while (type->has_suffix && value != 0 && value % 1024 == 0 && size_units[unit] != '\0') {
+    value /= 1024;
+    unit++;
+  }
+  hk_format_decimal(line, value);
+  if (unit > 0) hk_format_text(line, (const char[][2]){"K", "M", "G", "T"}[unit - 1]);
+}
+
 void hk_option_append_value(hk_format_t *line, const hk_option_type_t *type, uint64_t value) {
   if (type->is_text) {
     hk_format_text(line, "none");
@@ -99,13 +109,7 @@ void hk_option_append_value(hk_format_t *line, const hk_option_type_t *type, uin
     hk_format_text(line, type->words[i].text);
     return;
   }
-  unsigned unit = 0;
-  while (type->has_suffix && value != 0 && value % 1024 == 0 && size_units[unit] != '\0') {
-    value /= 1024;
-    unit++;
-  }
-  hk_format_decimal(line, value);
-  if (unit > 0) hk_format_text(line, (const char[][2]){"K", "M", "G", "T"}[unit - 1]);
+  append_number(line, type, value);
 }
 
 /* Returns the separator before word `i`. A number may follow the words. */
@@ -127,7 +131,7 @@ void hk_option_append_expected(hk_format_t *line, const hk_option_type_t *type, 
   if (type->word_count > 0) hk_format_text(line, " or ");
   hk_format_text(line, type->has_suffix ? "bytes, with K, M, G or T," : "a whole number");
   hk_format_text(line, " from ");
-  hk_option_append_value(line, type, range.min);
+  append_number(line, type, range.min);
   hk_format_text(line, " to ");
-  hk_option_append_value(line, type, range.max);
+  append_number(line, type, range.max);
 }

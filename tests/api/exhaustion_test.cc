@@ -32,6 +32,20 @@ bool SetSoftLimit(int resource, rlim_t value) {
   return setrlimit(resource, &limit) == 0;
 }
 
+/* Purging cannot help where a request exceeds the address space. */
+TEST(Exhaustion, ARequestBeyondAllAddressesPurgesNothing) {
+  hakmem_free(std::memset(hakmem_malloc(3 * kMiB), 1, 3 * kMiB));
+  hakmem_stats_t before, after;
+  ASSERT_EQ(hakmem_stats_get(&before, sizeof before), 0);
+  for (size_t size : {size_t{1} << 48, size_t{1} << 60, size_t{PTRDIFF_MAX}}) {
+    errno = 0;
+    EXPECT_EQ(hakmem_malloc(size), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+  }
+  ASSERT_EQ(hakmem_stats_get(&after, sizeof after), 0);
+  EXPECT_EQ(after.memory_dirty, before.memory_dirty);
+}
+
 /* Allocates blocks of `size` until NULL; chains them through their first word, so that no other memory is needed.
  * Returns the count, or -1 when NULL came without ENOMEM. */
 long TakeAll(size_t size, void ***chain, bool touch) {

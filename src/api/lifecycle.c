@@ -11,6 +11,7 @@
 #include "base/count.h"
 #include "heap/detach.h"
 #include "heap/named.h"
+#include "heap/orphan.h"
 #include "heap/part.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
@@ -50,7 +51,7 @@ static void adopt_orphans(void) {
   hk_forker_t forker = {.variable = forkers_heap, .heap = hk_load_relaxed(forkers_heap)};
   forker.base = hk_part_base_of(forkers_parts, forker.heap);
   forkers_heap = NULL;
-  hk_heap_adopt_orphans(&forker);
+  hk_orphan_settle_all(&forker);
   hk_part_adopt(forkers_parts, &forker);
 }
 

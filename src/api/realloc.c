@@ -1,4 +1,4 @@
-/* api/realloc.c - L5. Block sizes, and reallocation: the slow half of alloc.h. */
+/* api/realloc.c - L5. Reallocation: the slow half of alloc.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -21,25 +21,6 @@
 #include "space/run.h"
 
 static bool is_small(size_t size) { return size <= HK_SMALL_MAX_BYTES; }
-
-/* ---- Sizes. */
-
-size_t hk_slab_good_size(size_t size) {
-  return size <= HK_RUN_MAX_BYTES && !HK_HARDENED ? hk_run_good_size(size) : hk_large_good_size(size);
-}
-
-size_t hk_good_size(size_t size) {
-  if (HK_HARDENED && size == 0) return 0; /* space/nothing.h */
-  return is_small(size) ? hk_class_usable_bytes(hk_class_of_request(size)) : hk_slab_good_size(size);
-}
-
-size_t hk_usable_size_slow(const void *block) {
-  if (block == NULL) return 0;
-  hk_finding_t finding = hk_verify(block);
-  if (finding.verdict == hk_verdict_live) return finding.bytes;
-  hk_misuse_address(hk_act_ask_size, block);
-  return 0;
-}
 
 /* ---- Reallocation in place. */
 
@@ -397,18 +378,4 @@ void *hakmem_realloc(void *block, size_t size) { return hk_realloc(block, size);
 void *hakmem_reallocarray(void *block, size_t count, size_t size) {
   size_t bytes;
   return hk_multiply(count, size, &bytes) ? hk_realloc(block, bytes) : hk_alloc_fail();
-}
-
-size_t hakmem_malloc_usable_size(void *block) { return hk_usable_size(block); }
-size_t hakmem_good_size(size_t size) {
-  size_t good_size = hk_good_size(size);
-  return good_size != 0 ? good_size : size; /* no block is that large; a request for it fails */
-}
-
-/* The public declaration says that the function does not read what `address` points to. hk_verify reads it where it is
- * a block: the compiler is not to see that both are the same. */
-bool hakmem_check_owned(const void *address) {
-  const void *start = address;
-  HK_FORGET(start);
-  return hk_verify(start).verdict == hk_verdict_live;
 }

@@ -2,6 +2,7 @@
 #include "api/verify.h"
 
 #include "api/sample_hook.h"
+#include "hakmem/hakmem.h"
 #include "heap/named.h"
 #include "heap/search.h"
 #include "heap/span.h"
@@ -139,4 +140,12 @@ hk_finding_t hk_verify_thoroughly(const void *address) {
   if (state == hk_slab_free && slab->superslab == NULL)
     return (hk_finding_t){.verdict = hk_verdict_free, .slab = slab, .start = value};
   return finding;
+}
+
+/* The public declaration says that the function does not read what `address` points to. hk_verify reads it where it is
+ * a block: the compiler is not to see that both are the same. */
+bool hakmem_check_owned(const void *address) {
+  const void *start = address;
+  HK_FORGET(start);
+  return hk_verify(start).verdict == hk_verdict_live;
 }

@@ -3,6 +3,7 @@
 
 #include "base/count.h"
 #include "heap/heap_check.h"
+#include "heap/pool.h"
 #include "heap/remote.h"
 #include "heap/sample_countdown.h"
 #include "heap/span.h"

@@ -25,7 +25,7 @@
 #include <stddef.h>
 
 #include "heap/named.h"
-#include "heap/pool.h"
+#include "heap/orphan.h"
 #include "heap/thread.h"
 
 HK_C_BEGIN

@@ -86,15 +86,4 @@ void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap));
  * become orphans. */
 void hk_heap_repair(void);
 
-/* The heaps of the thread that forked. */
-typedef struct {
-  hk_heap_variable_t *variable; /* its hk_thread_heap, which its parts name */
-  const hk_heap_t *heap;        /* what that names; may be the empty heap */
-  const hk_heap_t *base;        /* its own heap, while that is a part; else as above */
-} hk_forker_t;
-
-/* Settles the orphans in a child of fork, when it is known which heaps the thread that forked has. Orphans of vanished
- * threads become idle, or lost if a slow path was changing them. */
-void hk_heap_adopt_orphans(const hk_forker_t *forker);
-
 #endif /* HK_HEAP_POOL_H */

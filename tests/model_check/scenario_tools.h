@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "heap/heap.h"
+#include "heap/orphan.h"
 #include "heap/pool.h"
 #include "heap/refill.h"
 #include "heap/remote.h"

@@ -25,6 +25,7 @@ extern "C" {
 #include "heap/heap_check.h"
 #include "heap/heap_purge.h"
 #include "heap/mid.h"
+#include "heap/orphan.h"
 #include "heap/pool.h"
 #include "heap/purge_drain.h"
 #include "heap/refill.h"

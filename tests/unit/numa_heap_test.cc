@@ -74,7 +74,7 @@ HK_NODES_TEST(NumaHeap, AChildOfForkKnowsWhoseHeapsAre) {
   EXPECT_EQ(hk_test::InChild([nodes, &heaps] {
               hk_heap_repair();
               const hk_forker_t forker = {nullptr, HK_EMPTY_HEAP, HK_EMPTY_HEAP};
-              hk_heap_adopt_orphans(&forker);
+              hk_orphan_settle_all(&forker);
               for (unsigned node = nodes; node-- > 0;) HK_CHILD_CHECK(TakeOn(node) == heaps[node]);
               return 0;
             }),

@@ -15,7 +15,7 @@ inline namespace pool_driver {
 inline void Repair(const hk_heap_t *mine) {
   hk_heap_repair();
   const hk_forker_t forker = {nullptr, mine, mine};
-  hk_heap_adopt_orphans(&forker);
+  hk_orphan_settle_all(&forker);
 }
 
 inline constexpr unsigned kBeyond = 5;

@@ -311,7 +311,7 @@ HK_FRESH_TEST(Reserve, AnOrphansIsWholeAndALostHeapsIsLost) {
   hk_superslab_index_repair();
   hk_heap_repair();
   const hk_forker_t forker = {nullptr, HK_EMPTY_HEAP, HK_EMPTY_HEAP};
-  hk_heap_adopt_orphans(&forker);
+  hk_orphan_settle_all(&forker);
   EXPECT_EQ(InUseSlabs(), in_use);
   ASSERT_EQ(hk_heap_take(), resting);
   EXPECT_EQ(ReserveOf(resting), reserve);
@@ -338,7 +338,7 @@ HK_FRESH_TEST(Reserve, OneThatWasOnItsWayIsLostWithItsHeap) {
   hk_superslab_index_repair();
   hk_heap_repair();
   const hk_forker_t forker = {nullptr, HK_EMPTY_HEAP, HK_EMPTY_HEAP};
-  hk_heap_adopt_orphans(&forker);
+  hk_orphan_settle_all(&forker);
   EXPECT_EQ(InUseSlabs(), spans.size() + count);
   EXPECT_EQ(idle->reserve, nullptr);
   ASSERT_EQ(hk_heap_take(), idle);

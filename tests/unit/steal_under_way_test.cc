@@ -241,7 +241,7 @@ HK_FRESH_TEST(StealFork, AThreadThatVanishesWhileASpanMovesLosesBothHeaps) {
   hk_heap_enter(heaps.giver);
   hk_heap_repair();
   const hk_forker_t forker = {nullptr, mine, mine};
-  hk_heap_adopt_orphans(&forker);
+  hk_orphan_settle_all(&forker);
   EXPECT_EQ(hk_heap_count(hk_heap_lost), 2u);
   EXPECT_EQ(hk_heap_life(heaps.giver), hk_heap_lost);
   EXPECT_EQ(hk_heap_life(heaps.taker), hk_heap_lost);
@@ -260,7 +260,7 @@ HK_FRESH_TEST(StealFork, AThreadThatVanishesBeforeTheSpanMovesLosesItsOwnHeap) {
   ASSERT_EQ(hk_heap_take_if(hk_heap_offers, 4), heaps.giver);
   hk_heap_repair();
   const hk_forker_t forker = {nullptr, mine, mine};
-  hk_heap_adopt_orphans(&forker);
+  hk_orphan_settle_all(&forker);
   EXPECT_EQ(hk_heap_count(hk_heap_lost), 1u);
   ASSERT_TRUE(Steal(mine, 4));
   EXPECT_FALSE(hk_bin_is_fresh(&mine->bin[4])) << "a vanished thread's lists are not known to be";

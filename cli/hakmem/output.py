@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -15,6 +16,8 @@ from typing import BinaryIO, Iterator, Optional, Tuple, Union
 from hakmem.errors import EXIT_USAGE, Failure
 
 _NEW_FILE_MODE = 0o666
+_DESCRIPTOR = re.compile(r"/proc/\d+(?:/task/\d+)?/fd/\d+")
+_MOST_LINKS = 40  # the kernel's
 # File systems and kernels without O_TMPFILE.
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.ENOSYS)
 
@@ -22,7 +25,8 @@ _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errn
 class OutputFile:
     """A file to be written later. Until `write` it has no name: where this process is killed, nothing stays behind.
 
-    A device or pipe (/dev/stdout, /dev/null) is written to directly, `-` is standard output."""
+    A device or pipe (/dev/null) and a name of a descriptor (/dev/stdout) are written to directly, `-` is standard
+    output."""
 
     def __init__(self, name: str) -> None:
         if name == "--":  # `--json -- PROGRAM`
@@ -31,6 +35,7 @@ class OutputFile:
         self._nameless: Optional[int] = None
         self._target = name if name == "-" else _real_path(name)
         self._folder, self._base = os.path.split(self._target)
+        self._descriptor_name = _descriptor_name(name)
         self._is_direct = name == "-" or self._is_special()
         if self._is_direct:
             return
@@ -59,13 +64,14 @@ class OutputFile:
         return tempfile.mkstemp(prefix=f".{self._base}.", suffix=Path(self._base).suffix, dir=self._folder)
 
     def is_same(self, other: OutputFile) -> bool:
-        """Whether the second of two results would replace the first, or stand behind it on standard output. A device
-        or pipe takes both."""
-        return self._target == other._target and (self.name == "-" or not self._is_direct)
+        """Whether one of two results would replace the other, or stand behind it on standard output. A device, a pipe
+        or a descriptor takes both."""
+        return self._target == other._target and (self.name == "-" or not (self._is_direct and other._is_direct))
 
     def _is_special(self) -> bool:
         try:
-            return not stat.S_ISREG(os.stat(self.name).st_mode) and not os.path.isdir(self.name)
+            mode = os.stat(self.name).st_mode
+            return not stat.S_ISDIR(mode) and (not stat.S_ISREG(mode) or self._descriptor_name is not None)
         except OSError:
             return False
 
@@ -86,13 +92,23 @@ class OutputFile:
                 sys.stdout.buffer.write(data)
                 sys.stdout.buffer.flush()
             elif self._is_direct:
-                with open(self.name, "wb") as file:
+                with open(self._open_direct(), "wb") as file:
                     file.write(data)
             else:
                 self._write_whole(data)
         except OSError as error:
             self.discard()
             raise Failure(f"cannot write {self.name}: {error.strerror}") from None
+
+    def _open_direct(self) -> int:
+        """Never truncates. A descriptor of this process is written to at its position, which its other owners share."""
+        if self._descriptor_name is None:
+            return os.open(self.name, os.O_WRONLY)
+        folder, number = os.path.split(self._descriptor_name)
+        if os.path.samefile(folder, "/proc/self/fd"):
+            sys.stdout.flush()
+            return os.dup(int(number))
+        return os.open(self._descriptor_name, os.O_WRONLY | os.O_APPEND)
 
     def _write_whole(self, data: bytes) -> None:
         """Gives the nameless file its name at the end. One that replaces another has a temporary name for a moment."""
@@ -149,6 +165,22 @@ def _real_path(name: str) -> str:
         return os.path.realpath(name)
     except FileNotFoundError:  # os.getcwd
         raise Failure(f"cannot write {name}: the current folder was removed") from None
+
+
+def _descriptor_name(name: str) -> Optional[str]:
+    """The name below /proc that /dev/stderr, /dev/fd/2 or a link to them stands for. None for other names. It is itself
+    a link to the file behind the descriptor, which may have been opened for appending, or lost its name."""
+    for _ in range(_MOST_LINKS):
+        folder, base = os.path.split(name)
+        folder = os.path.realpath(folder)
+        name = os.path.join(folder, base)
+        if _DESCRIPTOR.fullmatch(name):
+            return name
+        try:
+            name = os.path.join(folder, os.readlink(name))
+        except OSError:
+            return None
+    return None
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import signal
 import stat
@@ -172,6 +173,40 @@ def test_devices_take_several_results(tmp_path: Path) -> None:
         pass
     with pytest.raises(Failure, match="standard output"), reserve("-", "-"):
         pass
+
+
+@pytest.mark.parametrize("name", ["/dev/stderr", "/dev/fd/2", "/proc/self/fd/2", "link"])
+@pytest.mark.parametrize("mode", [">", ">>"])
+def test_a_descriptor_of_a_file_is_written_at_its_position(tool: Tool, name: str, mode: str) -> None:
+    (tool.folder / "link").symlink_to("/dev/stderr")
+    log = tool.folder / "log"
+    log.write_text("earlier\n")
+    inode = log.stat().st_ino
+    script = f'{{ echo before >&2; "$@"; echo after >&2; }} 2{mode}log'
+    words = tool.words("doctor", "--json", name, "--", "true")
+    done = subprocess.run(["sh", "-c", script, "sh", *words], cwd=tool.folder, timeout=60, check=False)
+    assert done.returncode == 0 and log.stat().st_ino == inode
+    first, *result, last = log.read_text().replace("earlier\n", "" if mode == ">>" else "?").splitlines()
+    assert (first, last) == ("before", "after") and "findings" in json.loads("\n".join(result))
+
+
+def test_a_descriptor_of_another_process_appends(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("earlier\n")
+    with log.open("r+") as held, subprocess.Popen(["sleep", "60"], stdout=held) as other:
+        try:
+            OutputFile(f"/proc/{other.pid}/fd/1").write("new\n")
+        finally:
+            other.kill()
+    assert log.read_text() == "earlier\nnew\n"
+
+
+def test_a_file_and_a_descriptor_of_it_are_two_results_in_one_file(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as held:
+        names = [f"/dev/fd/{held.fileno()}", str(tmp_path / "log")]
+        for pair in (names, names[::-1]):
+            with pytest.raises(Failure, match="a file of its own"), reserve(*pair):
+                pass
 
 
 def test_a_folder_that_was_removed(tool: Tool, tmp_path: Path) -> None:

@@ -137,6 +137,20 @@ def test_wrong_arguments(world: World, words: Tuple[str, ...], code: int, told: 
     assert told in done.stderr
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "profile --seconds N 1", "report -o x.html --seconds N 1", "top --interval N 1", "metrics --all --every N",
+        "compare --timeout N true", "compare --settle N true", "bench --minutes N",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("number", ["nan", "inf", "1e400", "99999999999"])
+def test_a_time_without_an_end(world: World, line: str, number: str) -> None:
+    done = world.run(line.replace("N", number).split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert ("is no number" if number == "nan" else "is more than a year") in done.stderr
+
+
 def test_a_process_that_is_not_on_hakmem(world: World) -> None:
     with subprocess.Popen(["sleep", "60"]) as other:
         try:

@@ -34,6 +34,7 @@ from hakmem.folding import fold, known_columns
 from hakmem.metrics import PEAK
 from hakmem.output import OutputFile, reserve
 from hakmem.progress import ProgressBar
+from hakmem.seconds import Time
 from hakmem.standing import LOSES
 from hakmem.statistics import ENOUGH_ROUNDS
 from hakmem.workloads import Workload, default_places, load, select
@@ -54,7 +55,7 @@ _MOST_NAMED = 4
     "--program-rounds", type=_POSITIVE, metavar="N", help="Rounds of the real programs; default: three for every five."
 )
 @click.option(
-    "--minutes", type=click.FloatRange(min=0, min_open=True), default=18.0, show_default=True,
+    "--minutes", type=Time(0, least_open=True, unit_seconds=60), default=18.0, show_default=True,
     help="Time limit in minutes: after the first round nothing starts that would end later.",
 )  # fmt: skip
 @click.option(

@@ -19,10 +19,11 @@ from hakmem.output import OutputFile, reserve
 from hakmem.preload_plan import Plan, Prepared, plan
 from hakmem.program import Program, resolve
 from hakmem.progress import ProgressBar
+from hakmem.seconds import Time
 from hakmem.server import Service, run_service
 
 _POSITIVE = click.IntRange(min=1)
-_SECONDS = click.FloatRange(min=0, min_open=True)
+_SECONDS = Time(0, least_open=True)
 
 
 def _list_allocators(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -82,7 +83,7 @@ def _list_allocators(context: click.Context, _parameter: click.Parameter, wanted
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address of the port.")
 @click.option(
     "--settle",
-    type=click.FloatRange(min=0),
+    type=Time(),
     default=0.0,
     metavar="SECONDS",
     help="Seconds of rest after the load, before the last sample.",

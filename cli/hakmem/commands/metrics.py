@@ -16,6 +16,7 @@ from hakmem.errors import EXIT_USAGE, Failure, Interrupted, say
 from hakmem.followed import Followed
 from hakmem.process_or_program import PID
 from hakmem.schemas import SCHEMAS
+from hakmem.seconds import Time
 
 if TYPE_CHECKING:
     from hakmem.scrape.host import Host
@@ -46,7 +47,7 @@ LOOPBACK = "127.0.0.1"
 @click.option(
     "--every",
     "pause_seconds",
-    type=click.FloatRange(0.1),
+    type=Time(0.1),
     default=5.0,
     metavar="SECONDS",
     help="With --all: seconds between two looks for processes; default 5.",

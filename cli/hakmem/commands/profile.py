@@ -29,6 +29,7 @@ from hakmem.profile.read import read
 from hakmem.profile.record import Recording, beside, why_none
 from hakmem.profile.symbolize import Symbolizer
 from hakmem.profile.write import to_bytes
+from hakmem.seconds import Time
 from hakmem.under_hakmem import How, prepare, start_options
 
 # The values of --by besides the sample types: tables of call sites, which no pprof file has.
@@ -113,9 +114,7 @@ class _Wish:
 @click.option("--flame", "flame_name", metavar="FILE", help="Draw a flame graph, an SVG file.")
 @click.option("--json", "json_name", metavar="FILE", help="Write the whole table as JSON; - is stdout, instead of it.")
 @click.option("--rate", type=click.IntRange(1), metavar="BYTES", help="Average bytes between samples; default 524288.")
-@click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), metavar="N", help="Of a PID: seconds to profile; default 10."
-)
+@click.option("--seconds", type=Time(0, least_open=True), metavar="N", help="Of a PID: seconds to profile; default 10.")
 @click.option("--stay", is_flag=True, help="Of a PID: leave the profile running.")
 @click.option("--stop", is_flag=True, help="Of a PID: read the running profile, and stop it.")
 @click.option("--input", "input_name", metavar="FILE", help="Read this profile, instead of PID or PROGRAM.")

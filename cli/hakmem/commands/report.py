@@ -20,6 +20,7 @@ from hakmem.page.run import of_program
 from hakmem.page.watch import watch
 from hakmem.process_or_program import ProcessOrProgram, process_of
 from hakmem.schemas import SCHEMAS
+from hakmem.seconds import Time
 from hakmem.under_hakmem import How, start_options
 
 _SECONDS = 10.0
@@ -28,7 +29,7 @@ _SECONDS = 10.0
 @click.command(cls=ProcessOrProgram, flag_of_files="from_files", context_settings={"allow_interspersed_args": False})
 @click.option("-o", "--output", "output_name", metavar="FILE", required=True, help="Write the page here; - is stdout.")
 @click.option("--json", "json_name", metavar="FILE", help="Write the explanation of the page as JSON too; - is stdout.")
-@click.option("--seconds", type=click.FloatRange(0), metavar="N", help="Of a PID: seconds to watch; default 10.")
+@click.option("--seconds", type=Time(), metavar="N", help="Of a PID: seconds to watch; default 10.")
 @click.option("--from", "from_files", is_flag=True, help="The arguments are files: snapshots, a map, a profile.")
 @click.option("--profile", metavar="FILE", help="A profile of the same time, for the sites that hold memory.")
 @start_options()

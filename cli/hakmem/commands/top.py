@@ -15,6 +15,7 @@ from hakmem import fitting
 from hakmem.errors import EXIT_SIGNAL_BASE, EXIT_USAGE, Failure, Interrupted, say
 from hakmem.followed import Ended, Followed
 from hakmem.process_or_program import PID
+from hakmem.seconds import Time
 from hakmem.streams import OutputLost
 from hakmem.top.history import History, Look, parse
 from hakmem.top.looker import COMMAND, Looker
@@ -33,9 +34,7 @@ _NOBODY_READS = (errno.EPIPE, errno.EIO)
 @click.option("--once", is_flag=True, help="Print one look as text, in twenty lines, and end.")
 @click.option("--all", "is_whole", is_flag=True, help="With --once: print every line of it.")
 @click.option("--json", "is_json", is_flag=True, help="Print a line of JSON for each look, instead of the picture.")
-@click.option(
-    "--interval", type=click.FloatRange(0.1), default=2.0, metavar="SECONDS", help="Seconds between looks; default 2."
-)
+@click.option("--interval", type=Time(0.1), default=2.0, metavar="SECONDS", help="Seconds between looks; default 2.")
 @click.argument("pid", type=PID, metavar="PID")
 def top(once: bool, is_whole: bool, is_json: bool, interval: float, pid: int) -> None:
     """Watch the memory of the running program PID: totals, size classes, trends, the learner's decisions.

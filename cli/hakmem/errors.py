@@ -28,6 +28,8 @@ class Failure(click.ClickException):
     def __init__(self, message: str, exit_code: int = EXIT_CANNOT) -> None:
         super().__init__(message)
         self.exit_code = exit_code  # type: ignore[misc,unused-ignore]
+        # The command that is used wrongly, for usage.show.
+        self.ctx = click.get_current_context(silent=True) if exit_code == EXIT_USAGE else None
 
     def show(self, file: Optional[IO[Any]] = None) -> None:
         """Prints the message in the common form."""

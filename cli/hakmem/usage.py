@@ -8,7 +8,7 @@ from typing import Dict, Sequence
 
 import click
 
-from hakmem.errors import say
+from hakmem.errors import Failure, say
 
 WIDTH = 100
 # click writes no narrower, but for a width that it is given.
@@ -16,6 +16,7 @@ _NARROWEST_OF_CLICK = 50
 _LEAST = 24  # a narrower terminal wraps the lines
 _MARGIN = 2
 _LONGEST_SUMMARY = 200
+_SEE = "(see: "
 # click's words for its types.
 _PLAIN = (
     (r"is not a valid integer(?: range)?", "is no whole number"),
@@ -53,14 +54,17 @@ def width() -> Dict[str, int]:
 
 def show(failure: click.ClickException) -> None:
     """One message on stderr. Wrong usage is told in one line too, with the command that explains the usage."""
-    is_usage = isinstance(failure, click.UsageError) and failure.ctx is not None
-    if not is_usage or type(failure).__name__ == "NoArgsIsHelpError":
+    context = failure.ctx if isinstance(failure, (click.UsageError, Failure)) else None
+    if context is None or type(failure).__name__ == "NoArgsIsHelpError":
         failure.show()
         return
-    assert isinstance(failure, click.UsageError) and failure.ctx is not None
-    words = failure.ctx.command_path.split()[1:]
-    where = f"{' '.join(words)}: " if words else ""
-    say(f"{where}{_message(failure)} (see: {' '.join(['hakmem help', *words])})")
+    words = context.command_path.split()[1:]
+    if isinstance(failure, click.UsageError):
+        text = f"{' '.join(words)}: {_message(failure)}" if words else _message(failure)
+    else:
+        text = failure.format_message()
+    # A message that names another page needs no second one.
+    say(text if _SEE in text else f"{text} {_SEE}{' '.join(['hakmem help', *words])})")
 
 
 def _message(failure: click.UsageError) -> str:

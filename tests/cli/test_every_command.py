@@ -129,12 +129,24 @@ def test_pages_that_sources_name_can_be_printed() -> None:
         (("bench", "--allocators", "nope"), 2, "unknown allocator 'nope'"),
         (("bench", "--workloads", "nope"), 2, "has neither workloads.toml nor programs.toml"),
         (("env", "--set", "x"), 2, "(see: hakmem help options)"),
+        (("run", "--guard", "0", "true"), 2, "0 is no RATE"),
+        (("run", "--secure", "--library", "x", "true"), 2, "both name a library"),
+        (("explain", "0"), 2, "0 is no PID"),
+        (("compare", "--port", "1", "true"), 2, "a server needs"),
+        (("compare", "--plot", "a.pdf", "true"), 2, "expected a name that ends with"),
+        (("env", "--shell", "--fish"), 2, "one of them"),
+        (("guard", "--rate", "5", "--off", "1"), 2, "one of them"),
+        (("metrics",), 2, "which process?"),
+        (("learn", "replay", "--mode", "lean", "--price", "1", "x"), 2, "are two prices"),
     ],
 )
 def test_wrong_arguments(world: World, words: Tuple[str, ...], code: int, told: str) -> None:
     done = world.run([*words])
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
     assert told in done.stderr
+    command = " ".join(words[:2] if words[0] == "learn" else words[:1])
+    assert told.startswith("(see: ") or f"(see: hakmem help {command})" in done.stderr
+    assert done.stderr.count("(see: ") == 1
 
 
 @pytest.mark.parametrize(

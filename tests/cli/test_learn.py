@@ -215,7 +215,8 @@ def test_options_are_documented() -> None:
 def test_a_price_that_makes_no_sense(tool: Tool, library_file: Path, price: str) -> None:
     done = tool("learn", "replay", "--price", price, "--library", library_file, TRACES[0])
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"hakmem: --price {price}: expected 100 to 25000000 ns of CPU for a MiB-second\n"
+    told = f"hakmem: --price {price}: expected 100 to 25000000 ns of CPU for a MiB-second"
+    assert done.stderr == f"{told} (see: hakmem help learn replay)\n"
 
 
 def test_wrong_usage(tool: Tool, library_file: Path) -> None:
@@ -223,7 +224,8 @@ def test_wrong_usage(tool: Tool, library_file: Path) -> None:
     assert tool("learn", "replay", "--mode", "greedy", TRACES[0]).returncode == 2
     assert tool("learn", "replay").returncode == 2
     done = tool("learn", "replay", "--mode", "lean", "--price", "1000", "--library", library_file, TRACES[0])
-    assert (done.returncode, done.stderr) == (2, "hakmem: --mode and --price are two prices\n")
+    told = "hakmem: --mode and --price are two prices (see: hakmem help learn replay)\n"
+    assert (done.returncode, done.stderr) == (2, told)
 
 
 def test_a_library_that_is_missing_or_another(tool: Tool, tmp_path: Path) -> None:

@@ -260,9 +260,10 @@ def test_with_the_rights_of_the_shipped_service(host: Host, tool: Tool, compile_
 
 
 def test_wrong_usage(tool: Tool) -> None:
-    assert tool("metrics").stderr == "hakmem: which process? Either a PID, or --all\n"
+    assert tool("metrics").stderr == "hakmem: which process? Either a PID, or --all (see: hakmem help metrics)\n"
     assert tool("metrics", "--all", 1).returncode == 2
-    assert tool("metrics", "--targets", "file", 1).stderr == "hakmem: --targets lists the processes of --all\n"
+    told = "hakmem: --targets lists the processes of --all (see: hakmem help metrics)\n"
+    assert tool("metrics", "--targets", "file", 1).stderr == told
 
 
 def test_a_web_page_cannot_read_it(exporter: Exporter) -> None:

@@ -34,6 +34,10 @@ class Refused(Failure):
     """The process refused the request."""
 
 
+class Replaced(Failure):
+    """The process has replaced its program by another (exec), and the connection ended with the first."""
+
+
 class _Lost(Exception):
     """The connection cannot be used."""
 
@@ -51,13 +55,17 @@ class Attached:
         return self.process.pid
 
     def ask(self, command: str, seconds: float = ANSWER_SECONDS) -> bytes:
-        """Returns the answer. Raises Refused with the process's own words, or Failure when no answer comes."""
+        """Returns the answer. Raises Refused with the process's own words, Replaced after an exec, or Failure
+        when no answer comes."""
         try:
             return self._ask(command, seconds)
         except _Lost:
             if not self.process.is_alive():
                 raise Failure(f"process {self.pid} has ended") from None
-            raise Failure(f"process {self.pid} ({self.process.name}) gives no answer") from None
+            told = f"process {self.pid} ({self.process.name})"
+            if self.process.runs_another_program():
+                raise Replaced(f"{told} has replaced its program by another (exec)") from None
+            raise Failure(f"{told} gives no answer") from None
 
     def greet(self, seconds: float) -> bool:
         """Whether the other end speaks the protocol."""

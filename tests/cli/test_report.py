@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Dict, List
@@ -23,6 +24,7 @@ from hakmem.page.watch import pause
 from profile_support import named
 from report_support import HOSTILE, KIB, MIB, heap, save, sites, snapshot, superslab_map
 from test_explain import adds_up, holding
+from watched_support import plain
 
 
 def embedded(page: str, name: str) -> Any:
@@ -232,6 +234,38 @@ def test_it_ends_meanwhile(library: Path, tmp_path: Path, answers: int, monkeypa
     assert "the process ended after" in done.output and "the process ended after" in page.read_text()
     assert embedded(page.read_text(), "snapshot") == taken[-1].document
     assert len(embedded(page.read_text(), "course")) == answers
+
+
+@pytest.mark.parametrize("preload", ["", "LD_PRELOAD= "])
+def test_it_becomes_another_program_meanwhile(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preload: str
+) -> None:
+    """On hakmem or not: the page shows the snapshots of the first."""
+    pipe = subprocess.PIPE
+    script = f"echo; read line; {preload}exec cat"
+    with subprocess.Popen(["/bin/sh", "-c", script], env=plain(library), stdin=pipe, stdout=pipe) as other:
+        assert other.stdin is not None and other.stdout is not None
+        assert other.stdout.readline() == b"\n"
+        real = watch.take
+        taken: List[Snapshot] = []
+
+        def take(attached: Attached) -> Snapshot:
+            assert other.stdin is not None and other.stdout is not None
+            if len(taken) == 2:
+                other.stdin.write(b"go\nhere\n")
+                other.stdin.flush()
+                assert other.stdout.readline() == b"here\n"  # by cat
+            taken.append(real(attached))
+            return taken[-1]
+
+        monkeypatch.setattr(watch, "take", take)
+        page = tmp_path / "page.html"
+        done = CliRunner().invoke(cli, ["report", "-o", str(page), "--seconds", "1000", str(other.pid)])
+        other.stdin.close()
+    assert done.exit_code == 0, done.output
+    assert "the process replaced its program by another (exec) after" in done.output
+    assert embedded(page.read_text(), "snapshot") == taken[-1].document
+    assert len(embedded(page.read_text(), "course")) == 2
 
 
 PROGRAM = (

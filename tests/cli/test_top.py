@@ -7,14 +7,17 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterator, List
 
 import jsonschema
 import pytest
 from cli_support import ROOT, Tool
+from click.testing import CliRunner
 from hakmem import followed, process_files
+from hakmem.attach import Replaced
 from hakmem.errors import Failure
 from hakmem.followed import Ended, Followed
+from hakmem.main import cli
 from hakmem.top.history import History, Look, parse
 from hakmem.top.picture import Frame, draw, waiting
 from hakmem.top.sparkline import sparkline
@@ -100,6 +103,24 @@ def test_who_reads_has_seen_enough(tool: Tool, watched: Watched) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait(DEADLINE_SECONDS) == 0
+
+
+def test_a_program_that_is_replaced_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next look begins anew, without a word."""
+    answers: Iterator[Any] = iter([b'{"look": 1}', Replaced("replaced"), b'{"look": 2}', Ended("ended")])
+
+    def ask(_: Followed, _command: str) -> bytes:
+        answer = next(answers)
+        if isinstance(answer, Failure):
+            raise answer
+        assert isinstance(answer, bytes)
+        return answer
+
+    monkeypatch.setattr(Followed, "__init__", lambda *_: None)
+    monkeypatch.setattr(Followed, "ask", ask)
+    monkeypatch.setattr(Followed, "lasts", lambda *_: True)
+    monkeypatch.setattr(Followed, "close", lambda _: None)
+    assert CliRunner().invoke(cli, ["top", "--json", "1"]).output == '{"look": 1}\n{"look": 2}\nhakmem: ended\n'
 
 
 def test_a_disk_that_is_full(tool: Tool, watched: Watched) -> None:
@@ -215,7 +236,7 @@ def test_a_process_that_becomes_another_program(library: Path) -> None:
         other.stdin.write(b"go\nhere\n")
         other.stdin.flush()
         assert other.stdout.readline() == b"here\n"  # by cat
-        with pytest.raises(Failure, match="gives no answer"):
+        with pytest.raises(Replaced, match="has replaced its program by another"):
             process.ask("stats json")
         assert json.loads(process.ask("stats json"))["pid"] == other.pid
         assert process.name == "cat"

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hakmem import fitting
+from hakmem.attach import Replaced
 from hakmem.errors import EXIT_SIGNAL_BASE, EXIT_USAGE, Failure, Interrupted, say
 from hakmem.followed import Ended, Followed
 from hakmem.process_or_program import PID
@@ -79,7 +80,8 @@ def _print_all(process: Followed, once: bool, is_json: bool, interval: float, ro
         except Failure as failure:
             if once:
                 raise
-            say(failure.message)
+            if not isinstance(failure, Replaced):  # the next look begins anew
+                say(failure.message)
         if once:
             return
         process.lasts(interval)

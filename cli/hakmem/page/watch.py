@@ -23,20 +23,20 @@ _DUTY = 0.02
 
 
 def watch(pid: int, seconds: float, profile: Optional[str]) -> Course:
-    """Watches the process for a time. When the process ends earlier, returns the course up to there."""
+    """Watches the process for a time. When its program ends earlier, returns the course up to there."""
     with attach(pid) as attached:
         title = f"{attached.process.name} (process {pid})"
         with profile_on(attached, profile is None) as notes:
             snapshots = _poll(attached, seconds, notes)
-            if not attached.process.is_alive():
-                return _ended(title, snapshots, profile, notes)
+            if _end_of(attached):
+                return _ended(title, snapshots, profile, _end_of(attached), notes)
             try:
                 evidence = gather.with_sites(attached, snapshots[-1], profile)
                 drawn, no_map = take_map(attached)
             except Failure:
-                if attached.process.is_alive():
+                if not _end_of(attached):
                     raise
-                return _ended(title, snapshots, profile, notes)
+                return _ended(title, snapshots, profile, _end_of(attached), notes)
     return Course(title, snapshots, evidence, drawn, no_map, notes)
 
 
@@ -48,10 +48,11 @@ def _poll(attached: Attached, seconds: float, notes: List[str]) -> List[Snapshot
         try:
             snapshots.append(take(attached))
         except Failure:
-            if not snapshots or attached.process.is_alive():
+            if not snapshots or not _end_of(attached):
                 raise
             notes.append(
-                f"the process ended after {asked - start:.1f} of {seconds:g} seconds: its last moment is shown"
+                f"the process {_end_of(attached)} after {asked - start:.1f} of {seconds:g} seconds: its last moment "
+                "before is shown"
             )
             return snapshots
         now = time.monotonic()
@@ -65,11 +66,18 @@ def pause(seconds: float, answer_seconds: float) -> float:
     return max(seconds / _MOST_POINTS, _SHORTEST_PAUSE, answer_seconds / _DUTY)
 
 
-def _ended(title: str, snapshots: List[Snapshot], profile: Optional[str], notes: List[str]) -> Course:
-    if not notes or "ended" not in notes[-1]:
-        notes.append("the process has ended meanwhile: its last moment is shown")
+def _end_of(attached: Attached) -> str:
+    """What the process did to end the program that is watched; empty while that runs."""
+    if not attached.process.is_alive():
+        return "ended"
+    return "replaced its program by another (exec)" if attached.process.runs_another_program() else ""
+
+
+def _ended(title: str, snapshots: List[Snapshot], profile: Optional[str], end: str, notes: List[str]) -> Course:
+    if not notes:
+        notes.append(f"the process has {end} meanwhile: its last moment before is shown")
     found = sites.of_file(profile) if profile is not None else None
-    gone = "the process had ended before it could answer"
+    gone = f"the process had {end} before it could answer"
     return Course(title, snapshots, Evidence(snapshots[-1], found, gone), None, gone, notes)
 
 

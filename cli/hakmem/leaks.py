@@ -16,6 +16,8 @@ from hakmem.schemas import SCHEMAS
 
 SCHEMA = 1
 _KINDS = ("unreachable", "reachable", "unjudged")
+# A profile that begins with the program begins within this time.
+_LATE_MS = 1000
 _WHY_NO_SCAN = {
     "out of time": "the scan took too long",
     "no memory": "the system refused memory for the scan",
@@ -66,6 +68,7 @@ class Leaks:
     sites: List[Site]
     left_out: int
     profile: Profile  # the stacks, for the symboliser
+    unknown_ms: int = 0  # the time of the program before the profile
 
     @property
     def is_exact(self) -> bool:
@@ -155,6 +158,10 @@ def lines(leaks: Leaks, rows: int, width: Optional[int] = None) -> List[str]:
 def notes(leaks: Leaks) -> List[str]:
     """The limits of the figures."""
     told = []
+    if leaks.unknown_ms >= _LATE_MS:
+        told.append(
+            f"the profile began {leaks.unknown_ms / 1000:,.0f} s after the program: blocks from before are unknown"
+        )
     if leaks.scan in _WHY_NO_SCAN:
         told.append(f"{_WHY_NO_SCAN[leaks.scan]}: it is unknown which blocks can be reached")
     if leaks.threads and leaks.threads.asked < leaks.threads.others:

@@ -11,6 +11,8 @@ import pytest
 from cli_support import Compile, Tool
 from hakmem.errors import Failure
 from hakmem.leaks import lines, notes, parse
+from watched_support import SOURCE as SOURCE_OF_HOLDER
+from watched_support import Watched
 
 SOURCE = """
 #include <stdlib.h>
@@ -82,6 +84,31 @@ def test_nobody_answers(tool: Tool, library: Path, compile_c: Compile) -> None:
     quick = compile_c("quick", "#include <unistd.h>\nint main(void) { _exit(0); }\n")
     done = tool("leaks", "--library", library, "--", quick)
     assert done.returncode == 125 and "itself said nothing of leaks" in done.stderr
+
+
+def test_a_profile_that_has_ended(tool: Tool, watched: Watched) -> None:
+    """It knows nothing of the blocks from before, nor of those from after it."""
+    for words in (["--rate", "1", "--seconds", "0.01", "--stay"], ["--stop"]):
+        assert tool("profile", "-q", *words, watched.pid).returncode == 0
+        watched.do("grow 100")
+    done = tool("leaks", watched.pid)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "samples nothing: its heap profile has ended" in done.stderr
+
+
+def test_a_profile_that_began_late_is_told() -> None:
+    leaks = parse(answer(), "it")
+    assert "from before" not in " ".join(notes(leaks))
+    leaks.unknown_ms = 5000
+    assert "the profile began 5 s after the program: blocks from before are unknown" in notes(leaks)
+
+
+def test_a_process_that_samples_from_its_start(tool: Tool, library: Path, compile_c: Compile) -> None:
+    process = Watched(compile_c("holder", SOURCE_OF_HOLDER), library, HAKMEM_PROFILE="1", HAKMEM_PROFILE_RATE="1")
+    with process.process:
+        done = tool("leaks", process.pid)
+        process.process.kill()
+    assert done.returncode == 0 and "not freed" in done.stdout and "from before" not in done.stderr
 
 
 def test_wrong_usage(tool: Tool) -> None:

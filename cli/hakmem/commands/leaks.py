@@ -13,12 +13,13 @@ from hakmem.attach import Refused, attach
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
+from hakmem.explain import snapshot
 from hakmem.folding import columns_of_stderr, known_columns
 from hakmem.leaks import Leaks, document, lines, notes, parse
 from hakmem.output import OutputFile, reserve
 from hakmem.private_folder import PrivateFolder
 from hakmem.process_or_program import ProcessOrProgram, process_of
-from hakmem.profile import perf_map
+from hakmem.profile import live, perf_map
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.record import why_none
 from hakmem.profile.symbolize import Symbolizer
@@ -26,6 +27,7 @@ from hakmem.under_hakmem import How, prepare, start_options
 
 FILE_VARIABLE = "HAKMEM_LEAKS_FILE"
 _SCAN_SECONDS = 60.0
+_WITH_PROFILE = "start it with HAKMEM_PROFILE=1 or HAKMEM_LEAKS, or here, with `hakmem leaks -- …`"
 
 
 @click.command(cls=ProcessOrProgram, context_settings={"allow_interspersed_args": False})
@@ -82,17 +84,22 @@ def leaks(
 
 def _of_process(pid: int, scan: bool) -> Leaks:
     with attach(pid) as attached:
+        name = attached.process.name
         try:
             answer = attached.ask("leaks scan" if scan else "leaks", _SCAN_SECONDS)
         except Refused as refused:
             if "heap profile is off" not in refused.message:
                 raise
-            raise Failure(
-                f"process {pid} ({attached.process.name}) samples nothing: start it with HAKMEM_PROFILE=1 or "
-                "HAKMEM_LEAKS, or "
-                "here, with `hakmem leaks -- …`"
-            ) from None
-    return parse(answer, f"the answer of process {pid}")
+            raise Failure(f"process {pid} ({name}) samples nothing: {_WITH_PROFILE}") from None
+        # A profile that has ended leaves its samples behind, which say nothing of other blocks.
+        told = f"the answer of process {pid}"
+        uptime_ms = snapshot.parse(attached.ask("stats json"), told).number("uptime_ms")
+        state = live.state(attached.ask)
+        if not state.running:
+            raise Failure(f"process {pid} ({name}) samples nothing: its heap profile has ended. {_WITH_PROFILE}")
+        found = parse(answer, told)
+        found.unknown_ms = uptime_ms - state.duration_ms
+    return found
 
 
 def _of_program(

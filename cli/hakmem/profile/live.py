@@ -10,7 +10,7 @@ from typing import Callable, Iterator, List, Optional
 
 from hakmem.attach import Attached, attach
 from hakmem.errors import Failure
-from hakmem.json_text import decode
+from hakmem.json_text import decode, is_figure
 from hakmem.metrics import size
 from hakmem.profile.model import Profile
 from hakmem.profile.read import parse
@@ -36,6 +36,7 @@ class State:
 
     running: bool
     rate: Optional[int] = None
+    duration_ms: int = 0
 
 
 START, STOP, STAY = "profile start", "profile stop", "stay"
@@ -177,5 +178,5 @@ def state(ask: Ask) -> State:
         raise Failure(f"the process answered {answer[:60]!r} to `profile state`: another version?") from None
     if not isinstance(document, dict) or not isinstance(document.get("running"), bool):
         raise Failure("the process did not say whether a profile runs: another version?")
-    rate = document.get("rate")
-    return State(document["running"], rate if isinstance(rate, int) else None)
+    rate, duration = document.get("rate"), document.get("duration_ms")
+    return State(document["running"], rate if isinstance(rate, int) else None, duration if is_figure(duration) else 0)

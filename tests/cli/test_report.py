@@ -170,6 +170,26 @@ def test_files_without_a_snapshot(tool: Tool, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ("--from snapshot.json a.pb.gz b.pb.gz", "a.pb.gz and b.pb.gz are two profiles"),
+        ("--from sites.json snapshot.json other.json", "sites.json and other.json are two profiles"),
+        ("--from sites.json a.pb.gz snapshot.json", "sites.json and a.pb.gz are two profiles"),
+        ("--profile a.pb.gz --from snapshot.json sites.json", "a.pb.gz and sites.json are two profiles"),
+        ("--from map.json map.json snapshot.json", "map.json and map.json are two maps"),
+    ],
+)
+def test_two_files_of_a_kind(tool: Tool, tmp_path: Path, words: str, message: str) -> None:
+    for name in ("a.pb.gz", "b.pb.gz"):
+        (tmp_path / name).write_bytes(named({}))
+    for name, document in (("snapshot", snapshot()), ("sites", sites()), ("other", sites()), ("map", superslab_map())):
+        save(tmp_path, f"{name}.json", document)
+    done = tool("report", "-o", "page.html", *words.split())
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         (["--seconds", "1", "--", "true"], "--seconds is for a PID"),
         (["--set", "mode=lean", "1"], "are for a PROGRAM"),
         (["--profile", "x", "--", "true"], "--profile is for a PID"),

@@ -16,23 +16,29 @@ from hakmem.page.watch import is_map
 def of_files(paths: Sequence[str], profile: Optional[str]) -> Course:
     """Tells the files apart by their contents. The report explains the latest snapshot."""
     snapshots: List[Snapshot] = []
+    profiles = [] if profile is None else [profile]
+    maps: List[str] = []
     drawn: Optional[Dict[str, Any]] = None
     for path in paths:
         data = snapshot.read(path)
         if data.startswith(b"\x1f\x8b"):
-            profile = path
+            profiles.append(path)
             continue
         document = snapshot.decode(data, path) if data.lstrip().startswith(b"{") else None
         if isinstance(document, dict) and "sites" in document:
-            profile = path
+            profiles.append(path)
         elif isinstance(document, dict) and "superslabs" in document and "memory" not in document:
+            maps.append(path)
             drawn = _map(document, path)
         else:
             snapshots.append(snapshot.parse(data, path))
+    for what, given in (("profiles", profiles), ("maps", maps)):
+        if len(given) > 1:
+            raise Failure(f"{given[0]} and {given[1]} are two {what}: a page has one at most", EXIT_USAGE)
     if not snapshots:
         raise Failure("none of the files is a statistics snapshot (`hakmem stats --json PID` prints one)", EXIT_USAGE)
     snapshots.sort(key=lambda one: one.number("time_ms"))
-    found = sites.of_file(profile) if profile is not None else None
+    found = sites.of_file(profiles[0]) if profiles else None
     last = snapshots[-1]
     notes = [f"{os.path.basename(last.name)} is of process {last.pid}, others are of other processes"]
     notes = notes if len({one.pid for one in snapshots}) > 1 else []

@@ -105,6 +105,8 @@ def bench(
 ) -> None:
     """Measure the standard set, and write the results: JSON, a table in Markdown, and pictures."""
     began = time.monotonic()
+    if json_name is not None and (list_only or drawn is not None):
+        raise Failure("--json is for results that are measured, not for --list and --draw", EXIT_USAGE)
     if drawn is not None:
         _draw_stored(*drawn)
         return

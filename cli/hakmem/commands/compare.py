@@ -26,26 +26,19 @@ _POSITIVE = click.IntRange(min=1)
 _SECONDS = Time(0, least_open=True)
 
 
-def _list_allocators(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        for allocator in present().values():
-            text = allocator.describe() + (" (only when named)" if allocator.on_request else "")
-            click.echo("\n".join(fold(text, known_columns(), "  ")))
-        context.exit()
+def _list_allocators(files: Sequence[Optional[str]]) -> None:
+    if any(file is not None for file in files):
+        raise Failure("--list prints lines: --json, --csv and --plot are for a comparison", EXIT_USAGE)
+    for allocator in present().values():
+        text = allocator.describe() + (" (only when named)" if allocator.on_request else "")
+        click.echo("\n".join(fold(text, known_columns(), "  ")))
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
     "--allocators", metavar="A,B,...", help="Allocators to compare, with commas; default: all that are present."
 )
-@click.option(
-    "--list",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_list_allocators,
-    help="List the allocators, and end.",
-)
+@click.option("--list", "list_only", is_flag=True, help="List the allocators, and end.")
 @click.option(
     "--base", default=GLIBC, show_default=True, metavar="NAME", help="The allocator that ratios are relative to."
 )
@@ -104,6 +97,7 @@ def _list_allocators(context: click.Context, _parameter: click.Parameter, wanted
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def compare(
     allocators: Optional[str],
+    list_only: bool,
     base: str,
     rounds: int,
     warmup: int,
@@ -131,6 +125,9 @@ def compare(
 
     A server is compared by --setup, --load and --port. The table goes to stdout, all else to stderr.
     """
+    if list_only:
+        _list_allocators((json_file, csv_file, plot_file))
+        return
     words = _command(command, setup, load, port)
     if json_file == "-" and csv_file == "-":
         raise Failure("--json - and --csv - would both be on stdout", EXIT_USAGE)

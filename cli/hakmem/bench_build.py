@@ -34,7 +34,7 @@ def _run(root: Path, words: Sequence[str]) -> None:
         ) from None
     if done.returncode != 0:
         end: List[str] = done.stdout.decode(errors="replace").rstrip().splitlines()[-_SHOWN_LINES:]
-        raise Failure("\n  ".join([f"`{command}` failed in {root}; {_advice()}:", *end]))
+        raise Failure(f"`{command}` failed in {root}; {_advice()}:", below=end)
 
 
 def _advice() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from typing import IO, Any, Optional
+from typing import IO, Any, Optional, Sequence
 
 import click
 
@@ -25,15 +25,16 @@ STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 class Failure(click.ClickException):
     """Ends the command with one message on stderr."""
 
-    def __init__(self, message: str, exit_code: int = EXIT_CANNOT) -> None:
+    def __init__(self, message: str, exit_code: int = EXIT_CANNOT, below: Sequence[str] = ()) -> None:
         super().__init__(message)
+        self.below = below  # further lines
         self.exit_code = exit_code  # type: ignore[misc,unused-ignore]
         # The command that is used wrongly, for usage.show.
         self.ctx = click.get_current_context(silent=True) if exit_code == EXIT_USAGE else None
 
     def show(self, file: Optional[IO[Any]] = None) -> None:
         """Prints the message in the common form."""
-        say(self.format_message())
+        say(self.format_message(), self.below)
 
 
 class Interrupted(BaseException):
@@ -44,20 +45,29 @@ class Interrupted(BaseException):
         self.signal_number = signal_number
 
 
-def say(message: str) -> None:
-    """One message on stderr: one line, which a terminal gets folded."""
-    _say(message, terminal_columns(sys.stderr), "  ", breaks_words=False)
+def say(message: str, below: Sequence[str] = ()) -> None:
+    """One message on stderr: one line, which a terminal gets folded, and the lines below it."""
+    for line in (f"{_NAME}{message}", *(f"  {one}" for one in below)):
+        _write_line(line, terminal_columns(sys.stderr), "  ", breaks_words=False)
 
 
 def say_result(text: str, indent: str = " " * len(_NAME)) -> None:
     """A line of a result on stderr, folded where the width is known, as tables are."""
-    _say(text, columns_of_stderr(), indent, breaks_words=True)
+    _write_line(f"{_NAME}{text}", columns_of_stderr(), indent, breaks_words=True)
 
 
-def _say(message: str, width: Optional[int], indent: str, breaks_words: bool) -> None:
-    given = f"{_NAME}{message}".split("\n")
-    lines = [folded for line in given for folded in fold(line, width, indent, breaks_words=breaks_words)]
-    write_stderr("".join(f"{line}\n" for line in lines))
+def _write_line(line: str, width: Optional[int], indent: str, breaks_words: bool) -> None:
+    folded = fold(escaped(line), width, indent, breaks_words=breaks_words)
+    write_stderr("".join(f"{one}\n" for one in folded))
+
+
+def escaped(text: str) -> str:
+    """Names come from outside: control characters and line breaks in them are escaped. Bytes that are no UTF-8 stay
+    (streams.py)."""
+    return "".join(
+        one if one.isprintable() or "\ud800" <= one <= "\udfff" else one.encode("unicode_escape").decode()
+        for one in text
+    )
 
 
 def shown(name: str) -> str:

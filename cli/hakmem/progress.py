@@ -10,7 +10,7 @@ from typing import Optional, Type
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from hakmem.errors import say
+from hakmem.errors import escaped, say
 
 # The bar is drawn from the measuring loop, not by a thread, and seldom: it takes time from the measured program.
 _REDRAW_SECONDS = 0.5
@@ -62,7 +62,7 @@ class ProgressBar:
     def line(self, text: str) -> None:
         """Prints a line that stays: above the bar, or on stderr."""
         if self._bar is not None:
-            self._bar.console.print(f"hakmem: {text}", markup=False, highlight=False)
+            self._bar.console.print(f"hakmem: {escaped(text)}", markup=False, highlight=False)
         elif self.is_plain:
             say(text)
 

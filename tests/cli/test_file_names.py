@@ -80,6 +80,13 @@ def test_of_a_process(tool: Tool, sampled: Watched) -> None:
     good(tool, "top", "--once", pid)
 
 
+def test_control_characters_in_a_message_are_escaped(tool: Tool, tmp_path: Path) -> None:
+    name = f"./{FOLDER}\x1b[31m\x9b\nhakmem: all is well\u202e"
+    done = subprocess.run(tool.words("run", "--", name), cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    told = b"hakmem: ./caf\xe9\\x1b[31m\\x9b\\nhakmem: all is well\\u202e: not found\n"
+    assert (done.returncode, done.stderr) == (127, told)
+
+
 def test_a_plot_has_such_a_title(tool: Tool, library: Path, leaky: str) -> None:
     pytest.importorskip("matplotlib")
     good(tool, "compare", "--rounds", "1", "--warmup", "0", "--plot", f"{FOLDER}/plot.svg", "--", leaky)

@@ -195,7 +195,7 @@ def _split(option: str, text: str) -> List[str]:
 
 def _check_enough(the_plan: Plan, chosen: Sequence[Allocator]) -> None:
     if len(the_plan.prepared) < 2:
-        raise Failure("\n  ".join([f"only {chosen[0].name} can serve this program:", *the_plan.notes]))
+        raise Failure(f"only {chosen[0].name} can serve this program:", below=the_plan.notes)
 
 
 def _service(

@@ -9,6 +9,7 @@ from typing import IO, Any, Optional, Sequence
 
 import click
 
+from hakmem import streams
 from hakmem.folding import columns_of_stderr, fold, terminal_columns
 
 _NAME = "hakmem: "
@@ -81,6 +82,13 @@ def write_stderr(text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(text)
             sys.stderr.flush()
+
+
+def write_result(text: str) -> None:
+    """A whole result on stderr, where stdout is the program's. A command whose result is lost ends with 125, unless
+    it ends with another failure."""
+    streams.mark_result(sys.stderr)
+    write_stderr(text)
 
 
 def plural(number: int, noun: str) -> str:

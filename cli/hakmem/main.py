@@ -95,7 +95,7 @@ def _run() -> int:
     except Interrupted as interrupted:
         say(f"stopped by {signal.Signals(interrupted.signal_number).name}; nothing was written")
         return EXIT_SIGNAL_BASE + interrupted.signal_number
-    return code
+    return code or (EXIT_CANNOT if streams.has_lost_result(sys.stderr) else 0)
 
 
 def _reason(error: OSError) -> str:

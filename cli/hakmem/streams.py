@@ -1,7 +1,8 @@
 """The tool's own stdout and stderr.
 
-A stdout that cannot be written ends the command with one line and an exit code, and stderr never fails. Names of files
-are written as the bytes that they are, in any encoding."""
+A stdout that cannot be written ends the command with one line and an exit code, and stderr never fails; of a whole
+result the command learns that stderr has lost it. Names of files are written as the bytes that they are, in any
+encoding."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class _Raw(io.RawIOBase):
         super().__init__()
         self._descriptor = descriptor
         self._raises = raises
-        self._lost = False
+        self.lost: Optional[int] = None  # the first failure's number
+        self.has_result = False
 
     def writable(self) -> bool:
         return True
@@ -54,15 +56,18 @@ class _Raw(io.RawIOBase):
             return False
 
     def write(self, data: Any) -> int:
-        if self._lost:
+        if self.lost is not None:
             return len(data)
         try:
-            return os.write(self._descriptor, data)
+            return self._write(data)
         except OSError as error:
-            self._lost = True
+            self.lost = error.errno or errno.EIO
             if self._raises:
-                raise OutputLost(error.errno or errno.EIO) from None
+                raise OutputLost(self.lost) from None
             return len(data)
+
+    def _write(self, data: Any) -> int:
+        return os.write(self._descriptor, data)
 
 
 def guard() -> None:
@@ -87,11 +92,26 @@ class _Closed(_Raw):
     def isatty(self) -> bool:
         return False
 
-    def write(self, data: Any) -> int:
-        if self._raises and not self._lost:
-            self._lost = True
-            raise OutputLost(errno.EBADF)
-        return len(data)
+    def _write(self, data: Any) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def mark_result(stream: Optional[TextIO]) -> None:
+    """A result is written to stderr, whose failures are silent otherwise."""
+    raw = _raw_of(stream)
+    if raw is not None:
+        raw.has_result = True
+
+
+def has_lost_result(stream: Optional[TextIO]) -> bool:
+    """Whether such a result is lost. A reader that has gone has all that it reads."""
+    raw = _raw_of(stream)
+    return raw is not None and raw.has_result and raw.lost not in (None, errno.EPIPE)
+
+
+def _raw_of(stream: Optional[TextIO]) -> Optional[_Raw]:
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    return raw if isinstance(raw, _Raw) else None
 
 
 def _as_bytes(error: UnicodeError) -> Tuple[bytes, int]:

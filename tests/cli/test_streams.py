@@ -1,9 +1,10 @@
-"""Stdout that cannot be written ends a command with one line and 125; stderr never matters. test_every_command.py goes
-over all commands."""
+"""Stdout that cannot be written ends a command with one line and 125; stderr matters for whole results alone.
+test_every_command.py goes over all commands."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from typing import List
@@ -48,6 +49,15 @@ def test_top_ends_well_with_its_reader(tool: Tool, watched: Watched) -> None:
     )  # fmt: skip
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("profile -- true", 125), ("leaks -- true", 125), ("run --json - -- true", 125),
+                        ("profile -- sh -c 'exit 7'", 7), ("profile -q -- true", 0), ("run -- true", 0)],
+)  # fmt: skip
+def test_a_result_on_a_full_stderr(tool: Tool, library: Path, words: str, code: int) -> None:
+    """As on stdout, unless the program has failed. The line of `run` is no such result."""
+    assert ends(tool, shlex.split(words), "2>/dev/full").returncode == code
 
 
 def test_a_full_stderr_changes_no_exit_code(tool: Tool, library: Path) -> None:

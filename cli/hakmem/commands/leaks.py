@@ -12,7 +12,7 @@ from hakmem import next_step, process_files
 from hakmem.attach import Refused, attach
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
-from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
+from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_result
 from hakmem.explain import snapshot
 from hakmem.folding import columns_of_stderr, known_columns
 from hakmem.leaks import Leaks, document, lines, notes, parse
@@ -161,7 +161,7 @@ def _show(
         if len(answers) > 1:
             text = [f"process {pid}:", *text, ""]
         if of_program:
-            write_stderr("".join(f"{line}\n" for line in text))
+            write_result("".join(f"{line}\n" for line in text))
         else:
             click.echo("\n".join(text))
         for note in notes(found):

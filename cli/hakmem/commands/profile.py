@@ -14,7 +14,7 @@ from hakmem import next_step
 from hakmem.commands.explain import printable
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
-from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
+from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_result
 from hakmem.output import OutputFile, reserve
 from hakmem.process_files import roots
 from hakmem.process_or_program import ProcessOrProgram, process_of
@@ -301,7 +301,7 @@ def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[
         title = f"process {pid}, started by {title}"
     with _named(wish, own, wish.search(pid=pid)) as symbolizer:
         for line in wish.lines(own):
-            write_stderr(f"{printable(line)}\n")
+            write_result(f"{printable(line)}\n")
         wish.tell_next(own, on_stderr=True)
         if wish.by == "inuse" and not wish.quiet and top.is_nearly_nothing(own):
             say("note: nearly nothing was in use at the end; --by alloc shows all allocations")

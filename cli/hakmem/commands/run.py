@@ -11,7 +11,7 @@ import click
 
 from hakmem import paths, verdict
 from hakmem.engine import Child, Launch, Watch
-from hakmem.errors import EXIT_CANNOT, Failure, say, say_result, write_stderr
+from hakmem.errors import EXIT_CANNOT, Failure, say, say_result, write_result
 from hakmem.folding import columns_of_stderr
 from hakmem.guard_rates import RECOMMENDED_RATE
 from hakmem.guards import rate_of
@@ -152,7 +152,7 @@ def _write(text: str, output: Optional[OutputFile]) -> bool:
         if output is not None:
             output.write(text)
         else:
-            write_stderr(text)
+            write_result(text)
     except Failure as failure:
         say(failure.message)
         return False

@@ -67,8 +67,13 @@ def show(failure: click.ClickException) -> None:
     say(text if _SEE in text else f"{text} {_SEE}{' '.join(['hakmem help', *words])})")
 
 
+def _takes_pid(failure: click.UsageError) -> bool:
+    parameters = failure.ctx.command.params if failure.ctx is not None else []
+    return any("PID" in (one.metavar or "") for one in parameters if isinstance(one, click.Argument))
+
+
 def _message(failure: click.UsageError) -> str:
-    if isinstance(failure, click.NoSuchOption) and re.match(r"-\d", failure.option_name):
+    if isinstance(failure, click.NoSuchOption) and re.match(r"-\d", failure.option_name) and _takes_pid(failure):
         return f"{failure.option_name} is neither an option nor a PID"
     text = failure.format_message()
     for pattern, words in _PLAIN:

@@ -134,6 +134,7 @@ def test_pages_that_sources_name_can_be_printed() -> None:
         (("bench", "--workloads", "nope"), 2, "has neither workloads.toml nor programs.toml"),
         (("env", "--set", "x"), 2, "(see: hakmem help options)"),
         (("run", "--guard", "0", "true"), 2, "0 is no RATE"),
+        (("run", "--guard", "-1", "--", "true"), 2, "run: No such option"),
         (("run", "--secure", "--library", "x", "true"), 2, "both name a library"),
         (("explain", "0"), 2, "0 is no PID"),
         (("compare", "--port", "1", "true"), 2, "a server needs"),

@@ -264,6 +264,8 @@ def test_wrong_usage(tool: Tool) -> None:
     assert tool("metrics", "--all", 1).returncode == 2
     told = "hakmem: --targets lists the processes of --all (see: hakmem help metrics)\n"
     assert tool("metrics", "--targets", "file", 1).stderr == told
+    done = tool("metrics", "--every", 5, 1)
+    assert done.returncode == 2 and "--every is the time between two looks of --all" in done.stderr
 
 
 def test_a_web_page_cannot_read_it(exporter: Exporter) -> None:

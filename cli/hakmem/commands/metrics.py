@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hakmem.scrape.host import Host
 
 LOOPBACK = "127.0.0.1"
+_PAUSE_SECONDS = 5.0
 
 
 @click.command()
@@ -48,7 +49,6 @@ LOOPBACK = "127.0.0.1"
     "--every",
     "pause_seconds",
     type=Time(0.1),
-    default=5.0,
     metavar="SECONDS",
     help="With --all: seconds between two looks for processes; default 5.",
 )
@@ -60,7 +60,7 @@ def metrics(
     wants_profile: bool,
     wants_all: bool,
     targets: Optional[str],
-    pause_seconds: float,
+    pause_seconds: Optional[float],
     is_json: bool,
     pid: Optional[int],
 ) -> None:
@@ -73,10 +73,12 @@ def metrics(
         raise Failure("which process? Either a PID, or --all", EXIT_USAGE)
     if targets is not None and not wants_all:
         raise Failure("--targets lists the processes of --all", EXIT_USAGE)
+    if pause_seconds is not None and not wants_all:
+        raise Failure("--every is the time between two looks of --all", EXIT_USAGE)
     if pid is not None:
         _serve_one(port, address, wants_profile, is_json, pid)
     else:
-        _serve_all(port, address, wants_profile, is_json, targets, pause_seconds)
+        _serve_all(port, address, wants_profile, is_json, targets, pause_seconds or _PAUSE_SECONDS)
 
 
 def _print_address(url: str, pid: Optional[int], is_json: bool) -> None:

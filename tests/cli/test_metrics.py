@@ -241,6 +241,7 @@ def test_a_process_that_answers_something_else(monkeypatch: pytest.MonkeyPatch) 
 def test_no_such_address(tool: Tool, watched: Watched, address: str) -> None:
     done = tool("metrics", "--bind", address, watched.pid)
     assert done.returncode == 125 and done.stderr.startswith(f"hakmem: cannot listen on {address}: ")
+    assert "Errno" not in done.stderr
 
 
 def test_the_program_ends(served: Served, watched: Watched) -> None:

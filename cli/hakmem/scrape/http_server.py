@@ -244,5 +244,6 @@ def _resolve(address: str, port: int) -> Tuple[socket.AddressFamily, str]:
     try:
         found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise Failure(f"cannot listen on {address}: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise Failure(f"cannot listen on {address}: {why}") from None
     return found[0][0], str(found[0][4][0])

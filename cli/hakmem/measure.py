@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import stat
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -140,9 +141,12 @@ class Streams:
         if self._task.stdin is None:
             return self._null
         try:
-            return os.open(self._task.stdin, os.O_RDONLY | os.O_CLOEXEC)
+            found = os.open(self._task.stdin, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise Failure(f"cannot read {self._task.stdin}: {error.strerror}") from None
+        if stat.S_ISDIR(os.fstat(found).st_mode):
+            raise Failure(f"cannot read {self._task.stdin}: it is a directory")
+        return found
 
     def launch(self, program: Program, prepared: Prepared, sample: bool = True) -> Launch:
         """How to start a program with these streams."""

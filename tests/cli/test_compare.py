@@ -82,7 +82,9 @@ def test_input_from_a_file(tool: Tool, tmp_path: Path) -> None:
         ).returncode
         == 0
     )
-    assert tool("compare", *TWO, "--rounds", "1", "--stdin", "missing", "--", "true").returncode == 125
+    for name, told in (("missing", "No such file"), (".", "it is a directory")):
+        done = tool("compare", *TWO, "-q", "--rounds", "1", "--stdin", name, "--", "true")
+        assert done.returncode == 125 and f"cannot read {name}: {told}" in done.stderr
 
 
 def test_a_crash_under_one(tool: Tool, tmp_path: Path, fails: Path) -> None:

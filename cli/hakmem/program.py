@@ -55,8 +55,12 @@ def _find(name: str, search_path: str) -> str:
 
 
 def _check(path: str) -> None:
-    if not os.path.exists(path):
-        raise Failure(f"{path}: not found", EXIT_NOT_FOUND)
+    try:
+        os.stat(path)
+    except PermissionError:
+        raise Failure(f"{path}: permission denied", EXIT_NOT_EXECUTABLE) from None
+    except OSError:
+        raise Failure(f"{path}: not found", EXIT_NOT_FOUND) from None
     if os.path.isdir(path):
         raise Failure(f"{path}: is a directory", EXIT_NOT_EXECUTABLE)
     if not os.access(path, os.X_OK):

@@ -15,6 +15,8 @@ from typing import List
 
 import pytest
 from cli_support import ROOT, Compile, Tool
+from hakmem.errors import Failure
+from hakmem.program import resolve
 
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 
@@ -114,6 +116,18 @@ def test_not_executable(tool: Tool, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (126, "")
     assert done.stderr == "hakmem: ./text: not executable\n"
     assert tool("run", "--", str(tmp_path)).returncode == 126
+
+
+def test_a_folder_without_search_permission(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir(mode=0)
+    user = os.geteuid()
+    os.seteuid(user or 65534)  # root may search every folder
+    try:
+        with pytest.raises(Failure, match="folder/program: permission denied") as caught:
+            resolve([str(tmp_path / "folder" / "program")], {})
+    finally:
+        os.seteuid(user)
+    assert caught.value.exit_code == 126
 
 
 def test_a_script_without_an_interpreter_line_is_the_shells(tool: Tool, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Dict, List, Optional, Tuple
 
 import pytest
-from cli_support import Compile, Tool
+from cli_support import ROOT, Compile, Tool
 from hakmem.errors import Failure
 from hakmem.profile import live
 from hakmem.profile.live import take
@@ -231,6 +231,14 @@ def test_wrong_usage(tool: Tool, source: Path) -> None:
     ):  # fmt: skip
         assert tool("profile", *words).returncode == 2, words
     assert tool("profile", "--", "no-such-program").returncode == 127
+
+
+@pytest.mark.parametrize("command", ["profile", "leaks"])
+def test_the_rates_are_those_of_the_library(tool: Tool, command: str) -> None:
+    assert "profile_rate, SIZE, 512 * HK_KIB, 1, 4 * HK_GIB," in (ROOT / "src" / "policy" / "option.def").read_text()
+    assert (live.RATES.min, live.RATES.max) == (1, 4 << 30)
+    done = tool(command, "--rate", (4 << 30) + 1, "--", "true")
+    assert done.returncode == 2 and "is not in the range" in done.stderr
 
 
 def test_the_callers_own_profile_file(tool: Tool, stand_in: Path) -> None:

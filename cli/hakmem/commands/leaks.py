@@ -33,7 +33,7 @@ _WITH_PROFILE = "start it with HAKMEM_PROFILE=1 or HAKMEM_LEAKS, or here, with `
 @click.command(cls=ProcessOrProgram, context_settings={"allow_interspersed_args": False})
 @click.option("--scan", is_flag=True, help="Only blocks that no pointer leads to: a conservative scan.")
 @click.option(
-    "--rate", type=click.IntRange(1), metavar="BYTES", help="Of a PROGRAM: average bytes between samples; default 1."
+    "--rate", type=live.RATES, metavar="BYTES", help="Of a PROGRAM: average bytes between samples; default 1."
 )
 @click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Number of sites to show; default 20.")
 @click.option("--json", "json_name", metavar="FILE", help="Write all sites as JSON; - is stdout.")

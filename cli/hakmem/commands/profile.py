@@ -113,7 +113,7 @@ class _Wish:
 @click.option("--speedscope", "speedscope_name", metavar="FILE", help="Write speedscope's JSON.")
 @click.option("--flame", "flame_name", metavar="FILE", help="Draw a flame graph, an SVG file.")
 @click.option("--json", "json_name", metavar="FILE", help="Write the whole table as JSON; - is stdout, instead of it.")
-@click.option("--rate", type=click.IntRange(1), metavar="BYTES", help="Average bytes between samples; default 524288.")
+@click.option("--rate", type=live.RATES, metavar="BYTES", help="Average bytes between samples; default 524288.")
 @click.option("--seconds", type=Time(0, least_open=True), metavar="N", help="Of a PID: seconds to profile; default 10.")
 @click.option("--stay", is_flag=True, help="Of a PID: leave the profile running.")
 @click.option("--stop", is_flag=True, help="Of a PID: read the running profile, and stop it.")

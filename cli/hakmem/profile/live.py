@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Iterator, List, Optional
 
+import click
+
 from hakmem.attach import Attached, attach
 from hakmem.errors import Failure
 from hakmem.json_text import decode, is_figure
@@ -17,6 +19,7 @@ from hakmem.profile.read import parse
 from hakmem.watched import Watched
 
 DEFAULT_RATE = 512 << 10
+RATES = click.IntRange(1, 4 << 30)  # of profile_rate in src/policy/option.def
 DEFAULT_SECONDS = 10.0
 
 Ask = Callable[[str], bytes]

@@ -74,7 +74,7 @@ def _text(cell: object) -> Text:
 
 def narrowed(lines: List[str], droppable: Sequence[Tuple[int, int]], name_at: int) -> List[str]:
     """The same for a table of lines, whose last column is a name that begins at `name_at`. `droppable` are the places
-    of columns, from right to left; the first line is no row."""
+    of columns, each as it is where those before it are gone; the first line is no row."""
     width = known_columns()
     if width is None or all(len(line) <= width for line in lines):
         return lines

@@ -15,6 +15,8 @@ import pytest
 from cli_support import ROOT, Tool
 from hakmem import fitting, table
 from hakmem.counts import Counted
+from profile_support import named
+from report_support import save, sites
 from rich.table import Table
 from rich.text import Text
 from watched_support import Watched
@@ -92,6 +94,18 @@ def test_doctor_and_profile(tool: Tool, library: Path, columns: int) -> None:
     done = tool("profile", "--rate", "1", "--by", "alloc", "--", "ls", "/", environment=environment)
     rows = [line for line in done.stderr.splitlines() if line.startswith(" ")]
     assert rows and max(map(len, rows)) <= columns and "flat" in rows[0] and "blocks" in rows[0]
+
+
+def test_the_names_of_a_profile_stay(tool: Tool, tmp_path: Path) -> None:
+    """They are what the figures belong to: a narrow terminal does without other figures."""
+    function = "a_function_of_26_letters_z"
+    (tmp_path / "x.pb.gz").write_bytes(named({(function, "main"): (10, 60_000_000, 4, 30_000_000)}))
+    save(tmp_path, "sites.json", sites("/no/library"))
+    assert f"    28.6 MiB  {function}" in lines(tool, 40, "profile", "--input", "x.pb.gz", "--rows", 2)
+    for by, figure in (("lifetime", "120.0 MiB"), ("pinned", "90.0 MiB")):
+        found = lines(tool, 40, "profile", "--sites", "sites.json", "--by", by)
+        assert any(line.startswith(f"{figure:>12}  library+0x10 ← library") for line in found), found
+        assert max(map(len, found)) <= 40
 
 
 def test_a_terminal_decides(tool: Tool, library: Path) -> None:

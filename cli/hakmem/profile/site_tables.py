@@ -17,10 +17,13 @@ _BARS = "▁▂▃▄▅▆▇█"
 # Short-lived: the first buckets, under 16 ms. The clock behind them goes in steps of up to 10 ms, which must not
 # decide.
 _SHORT_BUCKETS = 5
-# The places of columns that a narrow terminal does without, from right to left, and of the names.
-_OF_LIFETIMES = ((54 + LIFETIMES, 62 + LIFETIMES), (38 + LIFETIMES, 54 + LIFETIMES), (23, 36), (12, 23))
+# The places of columns that a narrow terminal does without, from right to left, and of the names. The last one is the
+# place where the others are gone: that of the curve, and that of the bytes in use.
+_OF_LIFETIMES = (
+    (54 + LIFETIMES, 62 + LIFETIMES), (38 + LIFETIMES, 54 + LIFETIMES), (23, 36), (12, 23), (12, 14 + LIFETIMES)
+)  # fmt: skip
 _LIFETIMES_NAME_AT = 64 + LIFETIMES
-_OF_PINNED = ((45, 53), (34, 45), (12, 20))
+_OF_PINNED = ((45, 53), (34, 45), (12, 20), (12, 26))
 _PINNED_NAME_AT = 55
 
 

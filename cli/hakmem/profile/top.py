@@ -11,8 +11,9 @@ from hakmem.profile.model import OBJECTS_OF, Profile, names_of
 
 _MOST_NAME = 110
 _NEARLY_NOTHING = 0.01
-# The places of the shares, from right to left, and of the name.
-_SHARES = ((41, 49), (20, 28), (12, 20))
+# The places of the columns that a narrow terminal does without: the shares, from right to left, then, where these are
+# gone, the blocks, and the sum with the callees. And that of the name.
+_DROPPABLE = ((41, 49), (20, 28), (12, 20), (25, 37), (12, 25))
 _NAME_AT = 63
 
 
@@ -64,7 +65,7 @@ def text(profile: Profile, sample_type: str, most: int) -> List[str]:
         )
     if len(shown) > most:
         lines.append(f"and {len(shown) - most:,} more functions")
-    return fitting.narrowed(lines, _SHARES, _NAME_AT)
+    return fitting.narrowed(lines, _DROPPABLE, _NAME_AT)
 
 
 def is_nearly_nothing(profile: Profile) -> bool:

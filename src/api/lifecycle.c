@@ -20,6 +20,7 @@
 #include "os/os.h"
 #include "os/sandbox_status.h"
 #include "os/shard.h"
+#include "os/stack_top.h"
 #include "os/stay_loaded.h"
 #include "policy/option.h"
 #include "policy/safety.h"
@@ -220,6 +221,7 @@ __attribute__((constructor)) static void start(void) {
   hk_lifecycle_prepare();
   if (HK_HARDENED) check_options();
   (void)hk_shard_current(); /* system calls now instead of in a request, before the program binds its threads */
+  (void)hk_os_stack_top((uintptr_t)__builtin_frame_address(0)); /* notes the first thread, on its own stack */
   if (hk_option.profile || hk_option.leaks != hk_leaks_off) (void)hk_profile_start(0);
   if (hk_load_relaxed(&stage) == core_started) install_hooks();
   hk_crash_report_install();

@@ -34,7 +34,13 @@ static uintptr_t thread_pointer(void) {
   return pointer;
 }
 
+/* The first thread's pointer, since it was first seen on its stack: when the library starts, as a rule. */
+static _Atomic(uintptr_t) first_pointer;
+
+/* The first thread's record lies among other mappings, which may be the stacks of coroutines. */
 uintptr_t hk_os_stack_top(uintptr_t sp) {
-  uintptr_t top = first_stack_top();
-  return sp < top && top - sp <= FIRST_STACK_BYTES ? top : thread_pointer();
+  uintptr_t top = first_stack_top(), pointer = thread_pointer(), first = hk_load_relaxed(&first_pointer);
+  if (sp >= top || top - sp > FIRST_STACK_BYTES) return pointer != first ? pointer : 0;
+  if (first != pointer) hk_store_relaxed(&first_pointer, pointer);
+  return top;
 }

@@ -9,7 +9,8 @@
 HK_C_BEGIN
 
 /* Returns an address above all frames of the calling thread and in the same mapping, if `sp` is on the stack that the
- * system or the C library gave it; otherwise an unrelated address. No system call after the first one. */
+ * system or the C library gave it. On another stack returns 0 in the first thread, and in others the address above
+ * their own stack. No system call after the first one. */
 uintptr_t hk_os_stack_top(uintptr_t sp);
 
 HK_C_END

@@ -51,6 +51,13 @@ def only_file(folder: Path) -> Path:
     return file
 
 
+def test_stacks_of_coroutines_may_be_unmapped(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """A walk on one stack reads nothing of another one that lies above it."""
+    for rate in ("512", "65536"):
+        found = recorded(runner, tmp_path, [program("coroutine_stacks")], HAKMEM_PROFILE_RATE=rate)
+        assert found == Outcome(0, b"", b"")
+
+
 # ---- At exit.
 
 

@@ -314,6 +314,7 @@ static HK_NOINLINE bool take_best_locked(size_t bytes, size_t alignment, size_t 
 }
 
 bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alignment, hk_extent_t *taken) {
+  HK_ASSERT(bytes % HK_SLAB_BYTES == 0, "a free extent is divided at a slab");
   if (hk_load_relaxed(&extents.free_bytes) < bytes) return false;
   return take_best_locked(bytes, alignment, preferred_alignment, taken);
 }

@@ -46,6 +46,20 @@ HK_FRESH_TEST(LargePages, AreAligned) {
   ExpectNothingLost();
 }
 
+// A free extent is whole slabs, and stays so.
+HK_FRESH_TEST(LargePages, DoNotMoveIntoAPartOfAFreeExtent) {
+  char *start = FreeRange(8 * HK_MIB);
+  char *block = AllocPages(HK_MIB + kPage);
+  ASSERT_NE(block, nullptr);
+  fake_os_fail_all(fake_os_reserve, true);
+  fake_os_fail_all(fake_os_resize, true);
+  EXPECT_EQ(Resize(block, 3 * HK_MIB + kPage), nullptr) << "the caller copies";
+  ExpectBig(block, HK_MIB + kPage);
+  ExpectCached(8 * HK_MIB, 8 * HK_MIB);
+  EXPECT_EQ(Alloc(8 * HK_MIB), start) << "it is whole";
+  ExpectNothingLost();
+}
+
 HK_FRESH_TEST(LargePages, ChangeTheirSize) {
   char *block = AllocPages(9 * kPage);
   ASSERT_NE(block, nullptr);

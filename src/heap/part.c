@@ -439,6 +439,7 @@ static void release_some_spans(hk_heap_t *part) {
     hk_list_remove(&span->part_link);
     hk_slab_retire(span, span->slab_count);
     if (HK_UNLIKELY(hk_short_span_is(span))) {
+      span->link = (hk_list_t){NULL, NULL}; /* of the part's partial list, which ends too */
       hk_short_span_release(span);
     } else if (HK_HARDENED) {
       hk_class_slabs_put_in_use(span, span->class_index);

@@ -60,6 +60,14 @@ def test_no_refusal_ends_a_program(
         assert re.fullmatch(f"|{said}", outcome.errors()), (limit, outcome)
 
 
+@pytest.mark.parametrize(("size", "count"), [(1000, 300), (200, 3000)])
+def test_short_spans_of_a_heap_that_ends(
+    runner: Runner, program: Program, hakmem_only: None, size: int, count: int
+) -> None:
+    """The next spans of their slabs are in no list of the heap's."""
+    runner.expect([program("ended_heap_near_limit"), size, count], "")
+
+
 @pytest.mark.parametrize("size", [64, 5000, 100000, 3000000])
 def test_data_segment(runner: Runner, program: Program, size: int) -> None:
     assert_fills(runner, with_limit("-d", 65536, [program("fill_until_null"), "malloc", size, "full"]), 0.6)

@@ -20,6 +20,8 @@ static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value) {
   hk_slab_t *span = slab->head;
   size_t bytes = span->block_bytes;
   uintptr_t offset = value & (HK_SLAB_BYTES - 1);
+  /* A query may name any address: another thread has released the span meanwhile, and a run begins there. */
+  if (HK_UNLIKELY(bytes == 0)) return (hk_finding_t){.verdict = hk_verdict_free, .slab = slab, .start = value};
   if (!hk_offset_is_start(offset, slab->inverse)) return interior_of_block(span, value, offset, bytes);
   const hk_block_t *block = (const hk_block_t *)value;
   bool is_free = !hk_span_has_block(span, block) || (!hk_block_is_in_use(block) && hk_search_free(span, block));

@@ -87,6 +87,21 @@ def test_exit_code_is_untouched(runner: Runner, script: str, stats: str, hakmem_
         assert with_it.stderr == without.stderr
 
 
+def test_a_file_that_says_nothing_holds_no_stderr_open(runner: Runner, tmp_path: Path, hakmem_only: None) -> None:
+    """What reads a pipe at stderr would wait for a daemon's end, although the daemon has closed its stderr."""
+
+    def descriptors(**variables: str) -> list[str]:
+        outcome = runner.under(["/bin/ls", "/proc/self/fd"], env=variables)
+        assert outcome.code == 0
+        return outcome.text().split()
+
+    plain = descriptors()
+    for variable in ("HAKMEM_STATS_FILE", "HAKMEM_LEARN_FILE", "HAKMEM_PROFILE_FILE"):
+        assert descriptors(**{variable: f"-{tmp_path}/result"}) == plain
+        assert len(descriptors(**{variable: f"{tmp_path}/result"})) == len(plain) + 1, "it may complain"
+    assert len(descriptors(HAKMEM_STATS="1")) == len(plain) + 1
+
+
 def test_stats_go_to_stderr_at_exit(runner: Runner, hakmem_only: None) -> None:
     outcome = runner.under(["/bin/ls", "/"], env={"HAKMEM_STATS": "1"})
     assert outcome.stdout == runner.plain(["/bin/ls", "/"]).stdout

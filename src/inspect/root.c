@@ -149,18 +149,21 @@ typedef struct {
   hk_module_map_t map;
 } work_t;
 
+/* Returns false when the system lists no mapping. */
 static bool follow_mappings(work_t *work, hk_root_threads_t *threads) {
   hk_reach_t *reach = work->holes.reach;
   if (!hk_module_map_open(&work->map)) return false;
   follow_threads(reach, threads);
   bool is_first_thread = hk_thread_call_own() == hk_os_process_id();
+  bool is_listed = false;
   while (!reach->is_cut_short && hk_module_map_next(&work->map)) {
+    is_listed = true;
     const hk_module_mapping_t *mapping = &work->map.mapping;
     if (mapping->start == mapping->header) add_own_module(&work->holes, mapping);
     if (may_have_pointers(mapping)) follow_mapping(&work->holes, mapping, is_first_thread);
   }
   hk_module_map_close(&work->map);
-  return true;
+  return is_listed || reach->is_cut_short;
 }
 
 hk_root_result_t hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads) {

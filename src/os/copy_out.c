@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "os/os.h"
 #include "os/syscall.h"
+#include "os/thread_call.h"
 
 /* No answer of such a system call has this value. */
 #define NO_ANSWER (-1)
@@ -22,10 +23,16 @@ static _Atomic(bool) is_refused;
 
 void hk_os_copy_out_refuse(void) { hk_store_relaxed(&is_refused, true); }
 
-long hk_os_copy_by_kernel(void *to, uintptr_t address, size_t bytes) {
+static long copy_from(uint64_t thread, void *to, uintptr_t address, size_t bytes) {
   struct iovec target = {to, bytes};
   struct iovec source = {(void *)address, bytes};
-  return hk_syscall6(SYS_process_vm_readv, (long)hk_os_process_id(), (long)&target, 1, (long)&source, 1, 0);
+  return hk_syscall6(SYS_process_vm_readv, (long)thread, (long)&target, 1, (long)&source, 1, 0);
+}
+
+/* The process's number is its first thread's, which has no memory after its end: then the caller's number serves. */
+long hk_os_copy_by_kernel(void *to, uintptr_t address, size_t bytes) {
+  long copied = copy_from(hk_os_process_id(), to, address, bytes);
+  return copied == -ESRCH ? copy_from(hk_thread_call_own(), to, address, bytes) : copied;
 }
 
 bool hk_os_copy(void *to, const void *from, size_t bytes) {
@@ -36,7 +43,8 @@ static long copy_some(void *to, uintptr_t address, size_t bytes) {
   long copied = hk_os_copy_by_kernel(to, address, bytes);
   if (copied >= 0) return copied;
   if (copied == -EFAULT) return 0;
-  hk_store_relaxed(&is_refused, true);
+  /* The caller's number may be unknown, another thread's not. */
+  if (copied != -ESRCH) hk_store_relaxed(&is_refused, true);
   return NO_ANSWER;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "base/format.h"
 #include "os/syscall.h"
 
 bool hk_kernel_file_open(hk_kernel_file_t *reader, const char *path) {
@@ -11,6 +12,20 @@ bool hk_kernel_file_open(hk_kernel_file_t *reader, const char *path) {
   reader->count = reader->at = 0;
   reader->is_broken = false;
   return !hk_syscall_failed(reader->file);
+}
+
+static bool open_in(hk_kernel_file_t *reader, const char *folder, const char *name) {
+  char path[64];
+  hk_format_t text;
+  hk_format_init(&text, path, sizeof path);
+  hk_format_text(&text, folder);
+  hk_format_text(&text, name);
+  return hk_kernel_file_open(reader, path);
+}
+
+/* Old kernels have no thread-self, and a security profile may permit /proc/self alone. */
+bool hk_kernel_file_open_own(hk_kernel_file_t *reader, const char *name) {
+  return open_in(reader, "/proc/thread-self/", name) || open_in(reader, "/proc/self/", name);
 }
 
 void hk_kernel_file_close(const hk_kernel_file_t *reader) { (void)hk_syscall2(SYS_close, reader->file, 0); }

@@ -1,5 +1,5 @@
-/* os/memory_group.c - L1. See memory_group.h. /proc/self/cgroup names the group; /proc/self/mountinfo tells which part
- * of all groups is mounted, and where. */
+/* os/memory_group.c - L1. See memory_group.h. /proc/self/cgroup names the group; mountinfo tells which part of all groups
+ * is mounted, and where. */
 #include "os/memory_group.h"
 
 #include "base/format.h"
@@ -29,6 +29,11 @@ static bool open_file(hk_memory_group_room_t *room, const char *root, const char
   hk_format_t text;
   hk_format_init(&text, room->path, sizeof(room->path));
   return join(&text, root) && join(&text, name) && hk_kernel_file_open(&room->reader, room->path);
+}
+
+/* The first thread has no mounts after its end. Some kernels lack thread-self. */
+static bool open_mounts(hk_memory_group_room_t *room, const char *root) {
+  return open_file(room, root, "/proc/thread-self/mountinfo") || open_file(room, root, "/proc/self/mountinfo");
 }
 
 /* ---- The group's name. */
@@ -121,7 +126,7 @@ static bool take_mount(hk_memory_group_room_t *room, const char *root, hk_memory
 }
 
 bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room) {
-  if (!find_name(room, is_version_1, root) || !open_file(room, root, "/proc/self/mountinfo")) return false;
+  if (!find_name(room, is_version_1, root) || !open_mounts(room, root)) return false;
   bool found = false;
   while (!found && hk_kernel_file_line(&room->reader, room->line)) {
     found = is_mount(room->line, is_version_1) && take_mount(room, root, group);

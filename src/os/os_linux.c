@@ -334,7 +334,7 @@ static size_t line_bytes(const char *line, const char *label, size_t otherwise) 
 hk_os_memory_t hk_os_memory(void) {
   hk_os_memory_t memory = {0, 0};
   hk_kernel_file_t file;
-  if (!hk_kernel_file_open(&file, "/proc/self/status")) return memory;
+  if (!hk_kernel_file_open_own(&file, "status")) return memory;
   for (char line[HK_KERNEL_LINE_BYTES]; hk_kernel_file_line(&file, line);) {
     memory.resident_bytes = line_bytes(line, "VmRSS:", memory.resident_bytes);
     memory.peak_resident_bytes = line_bytes(line, "VmHWM:", memory.peak_resident_bytes);
@@ -352,7 +352,7 @@ size_t hk_os_peak_resident_bytes(void) {
 
 size_t hk_os_mapping_count(void) {
   hk_kernel_file_t file;
-  if (!hk_kernel_file_open(&file, "/proc/self/maps")) return 0;
+  if (!hk_kernel_file_open_own(&file, "maps")) return 0;
   size_t count = 0;
   for (char character; hk_kernel_file_character(&file, &character);) count += character == '\n';
   hk_kernel_file_close(&file);

@@ -46,7 +46,7 @@ static bool read_mapping(hk_module_map_t *map) {
 bool hk_module_map_open(hk_module_map_t *map) {
   map->inode = 0;
   map->header = 0;
-  return hk_kernel_file_open(&map->file, "/proc/self/maps");
+  return hk_kernel_file_open_own(&map->file, "maps");
 }
 
 bool hk_module_map_next(hk_module_map_t *map) {

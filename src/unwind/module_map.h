@@ -1,4 +1,4 @@
-/* unwind/module_map.h - L6. Reads the process's mappings (/proc/self/maps), and the headers of mapped ELF files. */
+/* unwind/module_map.h - L6. Reads the process's mappings (the file `maps` in /proc), and the headers of mapped ELF files. */
 #ifndef HK_UNWIND_MODULE_MAP_H
 #define HK_UNWIND_MODULE_MAP_H
 

@@ -3,7 +3,7 @@
  *
  * leaks [threads|fork|wait|churn|epoll]: other threads keep blocks too; the child tells as well; the program waits for
  * its stdin to end; meanwhile threads allocate, move and free; or one waits in a call that any signal, and a tracer,
- * would end. leaks call|first|run: a thread that waits in a system call has two blocks, in its registers alone; the
+ * would end. leaks over: the first thread ends before the program. leaks call|first|run: a thread that waits in a system call has two blocks, in its registers alone; the
  * first thread waits, with one block's address below its frames and one in the red zone; a thread runs and never
  * waits. */
 #include <errno.h>
@@ -156,6 +156,23 @@ static void start_threads(void) {
   pthread_barrier_init(&barrier, NULL, 5);
   for (int i = 0; i < 4; i++) CHECK(pthread_create(&id, NULL, thread, NULL) == 0);
   pthread_barrier_wait(&barrier);
+}
+
+/* ---- The end of the first thread. */
+
+static void *end_after_first(void *unused) {
+  char line[256] = "";
+  while (strncmp(line, "-1 0x0 ", 7) != 0) { /* until it has no stack pointer */
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)getpid());
+    int file = open(path, O_RDONLY);
+    CHECK(file >= 0);
+    ssize_t count = read(file, line, sizeof line - 1);
+    CHECK(count >= 0 && close(file) == 0);
+    line[count] = '\0';
+  }
+  exit(0);
+  return unused;
 }
 
 /* ---- Registers. Memory has the complement of an address that is in a register alone. */
@@ -314,6 +331,11 @@ int main(int argc, char **argv) {
   if (strcmp(how, "epoll") == 0) {
     start(wait_uninterrupted);
     wait_for_end(0);
+  }
+  if (strcmp(how, "over") == 0) {
+    free(on_stack); /* this frame ends too */
+    start(end_after_first);
+    pthread_exit(NULL);
   }
   CHECK(on_stack != NULL);
   exit(0);

@@ -76,6 +76,19 @@ def test_what_lies_below_the_first_threads_frames(program: Program, runner: Runn
     assert told(done.stderr, LEAKED) == [(BYTES + 700, BLOCKS + 1)]
 
 
+def test_after_the_first_threads_end(program: Program, runner: Runner, tmp_path: Path) -> None:
+    """The kernel then shows no memory by the process's number, but by any living thread's."""
+    figures = tmp_path / "figures"
+    done = run(runner.library, program("leaks"), "over", HAKMEM_STATS_FILE=str(figures))
+    assert done.returncode == 0
+    ((_, leaked),) = told(done.stderr, LEAKED)
+    assert BLOCKS - 8 <= leaked <= BLOCKS  # the thread's end may leave an address on its stack, which is read whole
+    ((_, reachable),) = told(done.stderr, "still reachable")
+    assert reachable >= KEPT - 1
+    assert re.search(r"^  \S*/leaks\+0x[0-9a-f]+$", done.stderr, re.M)
+    assert json.loads(figures.read_text())["memory"]["resident"] > 1 << 20
+
+
 def test_threads_that_run_are_told_of(program: Program, runner: Runner, tmp_path: Path) -> None:
     done = run(runner.library, program("leaks"), "run")
     assert told(done.stderr, LEAKED) == [(BYTES, BLOCKS)]

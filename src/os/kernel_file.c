@@ -62,3 +62,10 @@ bool hk_kernel_file_line(hk_kernel_file_t *reader, char *line) {
   line[length] = '\0';
   return true;
 }
+
+bool hk_kernel_file_line_start(hk_kernel_file_t *reader, char *line) {
+  size_t length;
+  if (!read_line(reader, line, &length)) return false;
+  line[length < HK_KERNEL_LINE_BYTES ? length : HK_KERNEL_LINE_BYTES - 1] = '\0';
+  return true;
+}

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* The longest line, with the zero byte. Longer lines are skipped. */
+/* The longest line, with the zero byte. */
 #define HK_KERNEL_LINE_BYTES 1024
 
 typedef struct {
@@ -28,6 +28,10 @@ bool hk_kernel_file_character(hk_kernel_file_t *reader, char *character);
 
 /* Reads the next line that is not too long, without its newline. Returns false when there is none. */
 bool hk_kernel_file_line(hk_kernel_file_t *reader, char *line);
+
+/* Reads the next line without its newline, of a line that is too long the part that fits. Returns false when there is
+ * none. */
+bool hk_kernel_file_line_start(hk_kernel_file_t *reader, char *line);
 
 void hk_kernel_file_close(const hk_kernel_file_t *reader);
 

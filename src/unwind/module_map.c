@@ -50,7 +50,7 @@ bool hk_module_map_open(hk_module_map_t *map) {
 }
 
 bool hk_module_map_next(hk_module_map_t *map) {
-  while (hk_kernel_file_line(&map->file, map->line)) {
+  while (hk_kernel_file_line_start(&map->file, map->line)) {
     if (read_mapping(map)) return true;
   }
   return false;

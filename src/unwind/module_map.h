@@ -1,4 +1,4 @@
-/* unwind/module_map.h - L6. Reads the process's mappings (the file `maps` in /proc), and the headers of mapped ELF files. */
+/* unwind/module_map.h - L6. Reads the process's mappings (`maps` in /proc), and the headers of mapped ELF files. */
 #ifndef HK_UNWIND_MODULE_MAP_H
 #define HK_UNWIND_MODULE_MAP_H
 
@@ -23,7 +23,7 @@ typedef struct {
   bool is_shared;
   uint64_t inode; /* of the file; 0: there is no file */
   uintptr_t header;
-  const char *path; /* in `line`; empty: there is no file. "[vdso]" and the like are not paths */
+  const char *path; /* in `line`; empty: there is no file. Long ones lack their end. "[vdso]" is no path */
 } hk_module_mapping_t;
 
 typedef struct {

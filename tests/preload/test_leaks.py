@@ -174,6 +174,17 @@ def test_of_any_name(program: Program, runner: Runner, tmp_path: Path) -> None:
     assert str(copy) in [mapping["path"] for mapping in mappings]
 
 
+def test_in_a_deep_folder(program: Program, runner: Runner, tmp_path: Path) -> None:
+    """A line of the list of mappings is then longer than the part that is read. The roots and stacks are the same."""
+    deep = tmp_path.joinpath(*("d" * 250 for _ in range(5)))
+    deep.mkdir(parents=True)
+    shutil.copy(program("leaks"), deep)
+    done = run(runner.library, deep / "leaks")
+    assert told(done.stderr, LEAKED) == [(BYTES, BLOCKS)]
+    assert (48000, 1000) in told(done.stderr, "from")
+    assert re.search(r"^  \S*d\+0x[0-9a-f]+$", done.stderr, re.M)
+
+
 def test_a_disk_that_is_full(program: Program, runner: Runner, tmp_path: Path) -> None:
     """As good as full: the user may write no file. One line, and the program's own end."""
     settings = {"HAKMEM_LEAKS": "scan", "HAKMEM_LEAKS_FILE": f"{tmp_path}/leaks.json"}

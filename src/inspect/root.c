@@ -72,14 +72,20 @@ static void follow(const holes_t *holes, uintptr_t start, uintptr_t end) {
   }
 }
 
+/* Returns whether the path is that of memory which processes may share: mapped without a file, of POSIX, of
+ * memfd_create, of System V. */
+static bool is_shared_memory(const char *path) {
+  return hk_text_after(path, "/dev/zero") != NULL || hk_text_after(path, "/dev/shm/") != NULL ||
+         hk_text_after(path, "/memfd:") != NULL || hk_text_after(path, "/SYSV") != NULL;
+}
+
 /* Returns whether the mapping may hold roots. Reading a device's memory may have effects. A read-only mapping of a file
  * holds no addresses of this process. Shared files are left out, except shared memory. */
 static bool may_have_pointers(const hk_module_mapping_t *mapping) {
   if (!mapping->is_readable || (!mapping->is_writable && mapping->inode != 0)) return false;
   if (!mapping->is_writable && *mapping->path != '\0') return false; /* [vdso], [vvar] */
-  bool is_plain = mapping->inode == 0 || hk_text_after(mapping->path, "/dev/zero") != NULL ||
-                  hk_text_after(mapping->path, "/dev/shm/") != NULL;
-  return is_plain || (!mapping->is_shared && hk_text_after(mapping->path, "/dev/") == NULL);
+  return mapping->inode == 0 || is_shared_memory(mapping->path) ||
+         (!mapping->is_shared && hk_text_after(mapping->path, "/dev/") == NULL);
 }
 
 /* Adds the library's own data, which begins in a mapping of its file and ends behind it. In a program that is linked

@@ -1,11 +1,11 @@
 /* Loses blocks at three places, and keeps others in all the ways there are. What each place loses stands in
  * test_leaks.py.
  *
- * leaks [threads|fork|wait|churn|epoll]: other threads keep blocks too; the child tells as well; the program waits for
- * its stdin to end; meanwhile threads allocate, move and free; or one waits in a call that any signal, and a tracer,
- * would end. leaks over: the first thread ends before the program. leaks call|first|run: a thread that waits in a system call has two blocks, in its registers alone; the
- * first thread waits, with one block's address below its frames and one in the red zone; a thread runs and never
- * waits. */
+ * leaks [threads|shared|fork|wait|churn|epoll]: other threads, or shared memory, keep blocks too; the child tells as
+ * well; the program waits for its stdin to end; meanwhile threads allocate, move and free; or one waits in a call that
+ * any signal, and a tracer, would end. leaks over: the first thread ends before the program. leaks call|first|run: a
+ * thread that waits in a system call has two blocks, in its registers alone; the first thread waits, with one block's
+ * address below its frames and one in the red zone; a thread runs and never waits. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -156,6 +157,25 @@ static void start_threads(void) {
   pthread_barrier_init(&barrier, NULL, 5);
   for (int i = 0; i < 4; i++) CHECK(pthread_create(&id, NULL, thread, NULL) == 0);
   pthread_barrier_wait(&barrier);
+}
+
+/* ---- Shared memory. */
+
+static void keep_in(void **memory) {
+  CHECK(memory != MAP_FAILED);
+  memory[5] = fresh(400);
+}
+
+static void keep_in_shared_memory(void) {
+  int file = (int)syscall(SYS_memfd_create, "leaks", 0);
+  CHECK(file >= 0 && ftruncate(file, 4096) == 0);
+  keep_in(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  keep_in(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  /* The kernel shows a segment's number as its file's, and the first number is 0, as of memory without a file. */
+  int first = shmget(IPC_PRIVATE, 4096, 0600), second = shmget(IPC_PRIVATE, 4096, 0600);
+  CHECK(first >= 0 && second >= 0);
+  keep_in(shmat(second, NULL, 0));
+  CHECK(shmctl(first, IPC_RMID, NULL) == 0 && shmctl(second, IPC_RMID, NULL) == 0);
 }
 
 /* ---- The end of the first thread. */
@@ -314,6 +334,7 @@ int main(int argc, char **argv) {
   lose_a_ring();
   void *volatile on_stack = fresh(900);
   if (strcmp(how, "threads") == 0) start_threads();
+  if (strcmp(how, "shared") == 0) keep_in_shared_memory();
   clear_stack();
   if (strcmp(how, "fork") == 0) {
     pid_t child = fork();

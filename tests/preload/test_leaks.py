@@ -49,7 +49,7 @@ def told(stderr: str, what: str) -> List[Tuple[int, int]]:
 LEAKED = "leaked: no pointer leads there"
 
 
-@pytest.mark.parametrize(("how", "kept"), [("", KEPT), ("threads", KEPT + 8)])
+@pytest.mark.parametrize(("how", "kept"), [("", KEPT), ("threads", KEPT + 8), ("shared", KEPT + 3)])
 def test_what_is_unreachable_and_nothing_else(program: Program, runner: Runner, how: str, kept: int) -> None:
     """Finds lists and rings whole; nothing that a global, a stack, a thread-local, a block or a mapping keeps."""
     done = run(runner.library, program("leaks"), how)

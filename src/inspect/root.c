@@ -6,8 +6,6 @@
  */
 #include "inspect/root.h"
 
-#include <string.h>
-
 #include "base/arithmetic.h"
 #include "base/bits.h"
 #include "base/text.h"
@@ -17,6 +15,7 @@
 #include "space/meta.h"
 #include "space/region_map.h"
 #include "unwind/module_map.h"
+#include "unwind/own_code.h"
 #include "unwind/unwind_cache.h"
 
 /* Records in more ranges than this are read as if they were the program's. */
@@ -88,11 +87,10 @@ static bool may_have_pointers(const hk_module_mapping_t *mapping) {
          (!mapping->is_shared && hk_text_after(mapping->path, "/dev/") == NULL);
 }
 
-/* Adds the library's own data, which begins in a mapping of its file and ends behind it. In a program that is linked
- * with the static archive, the library's data cannot be told from the program's. */
+/* Adds the library's own data, which begins in a mapping of its file and ends behind it. The code begins where the file
+ * does. In a program that is linked with the static archive, the library's data cannot be told from the program's. */
 static void add_own_module(holes_t *holes, const hk_module_mapping_t *mapping) {
-  const char *slash = strrchr(mapping->path, '/');
-  if (slash == NULL || hk_text_after(slash, "/libhakmem") == NULL) return;
+  if (mapping->start != hk_own_code().start) return;
   uintptr_t end = hk_module_end(mapping->header);
   if (end > mapping->start) add(holes, mapping->start, end - mapping->start);
 }
@@ -165,7 +163,7 @@ static bool follow_mappings(work_t *work, hk_root_threads_t *threads) {
   while (!reach->is_cut_short && hk_module_map_next(&work->map)) {
     is_listed = true;
     const hk_module_mapping_t *mapping = &work->map.mapping;
-    if (mapping->start == mapping->header) add_own_module(&work->holes, mapping);
+    add_own_module(&work->holes, mapping);
     if (may_have_pointers(mapping)) follow_mapping(&work->holes, mapping, is_first_thread);
   }
   hk_module_map_close(&work->map);

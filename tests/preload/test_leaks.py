@@ -185,6 +185,15 @@ def test_in_a_deep_folder(program: Program, runner: Runner, tmp_path: Path) -> N
     assert re.search(r"^  \S*d\+0x[0-9a-f]+$", done.stderr, re.M)
 
 
+def test_files_of_other_names(program: Program, runner: Runner, tmp_path: Path) -> None:
+    """The library's data are no roots under any name, and those of a program with a name like the library's are."""
+    library, named = tmp_path / "allocator.so", tmp_path / "libhakmem-user"
+    shutil.copy(runner.library, library)
+    shutil.copy(program("leaks"), named)
+    for file, command in ((library, program("leaks")), (runner.library, named)):
+        assert told(run(file, command).stderr, LEAKED) == [(BYTES, BLOCKS)]
+
+
 def test_a_disk_that_is_full(program: Program, runner: Runner, tmp_path: Path) -> None:
     """As good as full: the user may write no file. One line, and the program's own end."""
     settings = {"HAKMEM_LEAKS": "scan", "HAKMEM_LEAKS_FILE": f"{tmp_path}/leaks.json"}

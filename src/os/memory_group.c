@@ -1,5 +1,5 @@
-/* os/memory_group.c - L1. See memory_group.h. /proc/self/cgroup names the group; mountinfo tells which part of all groups
- * is mounted, and where. */
+/* os/memory_group.c - L1. See memory_group.h. /proc/self/cgroup names the group; mountinfo tells which part of all
+ * groups is mounted, and where. */
 #include "os/memory_group.h"
 
 #include "base/format.h"

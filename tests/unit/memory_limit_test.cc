@@ -88,6 +88,13 @@ TEST_F(MemoryLimit, AGroupOfVersion2HasItsLimitAndUse) {
   ExpectFound(256 * HK_MIB, 1000);
 }
 
+TEST_F(MemoryLimit, TheMountsAreTheCallingThreads) {
+  Process("0::/box\n", "");
+  Write("proc/thread-self/mountinfo", kMountV2);
+  GroupV2(kV2 + std::string("/box"), "268435456", "max", 1000);
+  ExpectFound(256 * HK_MIB, 1000);
+}
+
 TEST_F(MemoryLimit, TheLowerOfTheTwoLimitsCounts) {
   Process("0::/box\n", kMountV2);
   GroupV2(kV2 + std::string("/box"), "268435456", "200000000", 1000);

@@ -21,8 +21,9 @@
 /* Records in more ranges than this are read as if they were the program's. */
 #define HOLES_MAX 512
 
-/* The part of the calling thread's stack below `frame` that is not read: the scan's own calls leave addresses there.
- * Chosen: the whole stack of the serve thread. Deeper parts are read, as the program may have used them. */
+/* The part of the calling thread's stack below `frame` that is not read, as far as its mapping goes: the scan's own
+ * calls leave addresses there. Chosen: the whole stack of the serve thread. Deeper parts are read, as the program may
+ * have used them. */
 #define DEAD_STACK_BYTES ((size_t)HK_OS_BARE_STACK_BYTES)
 
 typedef struct {
@@ -170,12 +171,24 @@ static bool follow_mappings(work_t *work, hk_root_threads_t *threads) {
   return is_listed || reach->is_cut_short;
 }
 
+/* Returns the bytes below the frame that are not read: other threads' stacks may lie below its mapping. */
+static size_t dead_bytes(hk_module_map_t *map, uintptr_t frame) {
+  uintptr_t start = frame - DEAD_STACK_BYTES;
+  if (!hk_module_map_open(map)) return DEAD_STACK_BYTES;
+  while (hk_module_map_next(map)) {
+    if (map->mapping.start <= frame && frame < map->mapping.end) start = hk_larger(start, map->mapping.start);
+  }
+  hk_module_map_close(map);
+  return frame - start;
+}
+
 hk_root_result_t hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads) {
   size_t work_bytes = hk_align_up(sizeof(work_t), hk_os_page_size());
   work_t *work = hk_os_reserve(work_bytes, hk_os_page_size());
   if (work == NULL) return hk_root_no_memory;
   work->holes.reach = reach;
-  add(&work->holes, frame - DEAD_STACK_BYTES, DEAD_STACK_BYTES);
+  size_t below_bytes = dead_bytes(&work->map, frame);
+  add(&work->holes, frame - below_bytes, below_bytes);
   add(&work->holes, (uintptr_t)work, work_bytes);
   add_records(&work->holes);
   bool is_followed = follow_mappings(work, threads);

@@ -62,6 +62,12 @@ def test_what_is_unreachable_and_nothing_else(program: Program, runner: Runner, 
     assert not re.search(r"^  \S*libhakmem", done.stderr, re.M)
 
 
+def test_what_stacks_below_the_last_ones_keep(program: Program, runner: Runner) -> None:
+    """The scan leaves out what its own calls left below its frame, and nothing of the stacks that follow."""
+    done = run(runner.library, program("leaks_of_neighbours"))
+    assert done.returncode == 0 and told(done.stderr, LEAKED) == []
+
+
 def test_what_a_waiting_thread_gave_to_the_kernel(program: Program, runner: Runner) -> None:
     """A system call's arguments are roots. The thread's other registers are not known, as docs/leaks.md says."""
     done = run(runner.library, program("leaks"), "call")

@@ -8,6 +8,7 @@ find_package(Threads REQUIRED)
 # Programs that use what glibc alone has: pvalloc, malloc_trim, mallinfo, obstacks, RTLD_DEEPBIND, dlmopen, contexts.
 set(programs_of_glibc
     corner_cases
+    coroutine_stacks
     damaged_remote
     deepbind
     double_free_after_trim

@@ -23,22 +23,31 @@ static bool open_in(hk_kernel_file_t *reader, const char *folder, const char *na
   return hk_kernel_file_open(reader, path);
 }
 
-/* Old kernels have no thread-self, and a security profile may permit /proc/self alone. */
-bool hk_kernel_file_open_own(hk_kernel_file_t *reader, const char *name) {
-  return open_in(reader, "/proc/thread-self/", name) || open_in(reader, "/proc/self/", name);
-}
-
 void hk_kernel_file_close(const hk_kernel_file_t *reader) { (void)hk_syscall2(SYS_close, reader->file, 0); }
 
-bool hk_kernel_file_character(hk_kernel_file_t *reader, char *character) {
-  while (reader->at == reader->count) {
-    long count = hk_syscall3(SYS_read, reader->file, (long)reader->chunk, sizeof(reader->chunk));
-    if (count == -EINTR) continue;
-    if (count < 0) reader->is_broken = true;
-    if (count <= 0) return false;
-    reader->count = count;
-    reader->at = 0;
+/* Reads the next characters. Returns false at the file's end, or when it cannot be read. */
+static bool fill(hk_kernel_file_t *reader) {
+  long count;
+  do count = hk_syscall3(SYS_read, reader->file, (long)reader->chunk, sizeof(reader->chunk));
+  while (count == -EINTR);
+  if (count < 0) reader->is_broken = true;
+  if (count <= 0) return false;
+  reader->count = count;
+  reader->at = 0;
+  return true;
+}
+
+/* The process's own files come first: emulators supply them, and not the thread's. Old kernels have no thread-self. */
+bool hk_kernel_file_open_own(hk_kernel_file_t *reader, const char *name) {
+  if (open_in(reader, "/proc/self/", name)) {
+    if (fill(reader)) return true;
+    hk_kernel_file_close(reader);
   }
+  return open_in(reader, "/proc/thread-self/", name);
+}
+
+bool hk_kernel_file_character(hk_kernel_file_t *reader, char *character) {
+  if (reader->at == reader->count && !fill(reader)) return false;
   *character = reader->chunk[reader->at++];
   return true;
 }

@@ -19,8 +19,8 @@ typedef struct {
 /* Returns false, with the negated errno in `file`, when the file cannot be opened; there is then nothing to close. */
 bool hk_kernel_file_open(hk_kernel_file_t *reader, const char *path);
 
-/* Opens the process's file of that name in /proc, as of the calling thread: after the end of the first thread, the
- * files of /proc/self that tell of memory and mounts are empty. Fails like hk_kernel_file_open. */
+/* Opens the process's file of that name in /proc, or the calling thread's where that one is empty, as those about
+ * memory are after the end of the first thread. Fails like hk_kernel_file_open. */
 bool hk_kernel_file_open_own(hk_kernel_file_t *reader, const char *name);
 
 /* Reads the next character. Returns false at the end of the file, and when it cannot be read. */

@@ -31,11 +31,6 @@ static bool open_file(hk_memory_group_room_t *room, const char *root, const char
   return join(&text, root) && join(&text, name) && hk_kernel_file_open(&room->reader, room->path);
 }
 
-/* The first thread has no mounts after its end. Some kernels lack thread-self. */
-static bool open_mounts(hk_memory_group_room_t *room, const char *root) {
-  return open_file(room, root, "/proc/thread-self/mountinfo") || open_file(room, root, "/proc/self/mountinfo");
-}
-
 /* ---- The group's name. */
 
 static const char *after_colon(const char *text) {
@@ -125,12 +120,21 @@ static bool take_mount(hk_memory_group_room_t *room, const char *root, hk_memory
   return true;
 }
 
-bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room) {
-  if (!find_name(room, is_version_1, root) || !open_mounts(room, root)) return false;
+/* Looks for the group in a list of mounts. */
+static bool find_mount(hk_memory_group_t *group, bool is_version_1, const char *root, const char *list,
+                       hk_memory_group_room_t *room) {
   bool found = false;
+  if (!open_file(room, root, list)) return false;
   while (!found && hk_kernel_file_line(&room->reader, room->line)) {
     found = is_mount(room->line, is_version_1) && take_mount(room, root, group);
   }
   hk_kernel_file_close(&room->reader);
   return found;
+}
+
+/* The process has no mounts after the end of its first thread, but the calling thread has them. */
+bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room) {
+  return find_name(room, is_version_1, root) &&
+         (find_mount(group, is_version_1, root, "/proc/self/mountinfo", room) ||
+          find_mount(group, is_version_1, root, "/proc/thread-self/mountinfo", room));
 }

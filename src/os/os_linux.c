@@ -331,16 +331,22 @@ static size_t line_bytes(const char *line, const char *label, size_t otherwise) 
   return hk_text_number(rest, &kib) != NULL ? kib * HK_KIB : otherwise;
 }
 
-hk_os_memory_t hk_os_memory(void) {
+static hk_os_memory_t memory_of(const char *path) {
   hk_os_memory_t memory = {0, 0};
   hk_kernel_file_t file;
-  if (!hk_kernel_file_open_own(&file, "status")) return memory;
+  if (!hk_kernel_file_open(&file, path)) return memory;
   for (char line[HK_KERNEL_LINE_BYTES]; hk_kernel_file_line(&file, line);) {
     memory.resident_bytes = line_bytes(line, "VmRSS:", memory.resident_bytes);
     memory.peak_resident_bytes = line_bytes(line, "VmHWM:", memory.peak_resident_bytes);
   }
   hk_kernel_file_close(&file);
   return memory;
+}
+
+/* The process's file has no sizes after the end of its first thread. */
+hk_os_memory_t hk_os_memory(void) {
+  hk_os_memory_t memory = memory_of("/proc/self/status");
+  return memory.resident_bytes != 0 ? memory : memory_of("/proc/thread-self/status");
 }
 
 /* For the calling thread the kernel tells the process's peak too, and does not sum over all threads. */

@@ -26,6 +26,7 @@ LEFT_OUT = {
     "test_fork_with_handlers_that_allocate": "it reads what glibc's dynamic linker prints with LD_DEBUG",
     "test_of_a_library_loaded_late": "on musl the library cannot be opened with dlopen (docs/limits.md)",
     "test_handlers_that_sleep": "its program needs functions of glibc",
+    "test_stacks_of_coroutines_may_be_unmapped": "its program needs functions of glibc",
     "test_cancelled_threads": "the program hangs on musl's own malloc too",
     "test_detached_threads_at_exit": _FLUSHED_TWICE,
     "test_detached_threads_while_stats_are_written": _FLUSHED_TWICE,

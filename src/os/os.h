@@ -76,10 +76,9 @@ void hk_os_write_stderr(const char *text, size_t bytes);
  * program opens by this number is its own. */
 void hk_os_note_stderr(void);
 
-/* Notes the present file of descriptor 2 for hk_os_write_stderr: from then on messages go to that file alone, not to
- * another file that gets the number 2. `holds_open`: also when the program closes the descriptor, as many do before
- * they exit. */
-void hk_os_keep_stderr(bool holds_open);
+/* Keeps the present file of descriptor 2 for hk_os_write_stderr, even when the program closes the descriptor (many do
+ * before they exit). From then on messages go to that file alone, not to another file that gets the number 2. */
+void hk_os_keep_stderr(void);
 
 /* Ends the process with SIGABRT. */
 HK_NORETURN void hk_os_abort(void);

@@ -19,10 +19,10 @@ void hk_os_note_stderr(void) {
   has_no_stderr = error == EBADF;
 }
 
-void hk_os_keep_stderr(bool holds_open) {
+void hk_os_keep_stderr(void) {
   if (has_no_stderr) return;
-  bool may_take = holds_open && hk_sandbox_permits(SYS_fcntl);
-  int error = may_take ? hk_kept_file_take(&kept_file, STDERR_FILENO) : hk_kept_file_note(&kept_file, STDERR_FILENO);
+  int error = hk_sandbox_permits(SYS_fcntl) ? hk_kept_file_take(&kept_file, STDERR_FILENO)
+                                            : hk_kept_file_note(&kept_file, STDERR_FILENO);
   is_kept = error == 0;
   has_no_stderr = error == EBADF;
 }

@@ -46,30 +46,22 @@ void hk_report_write_file(bool is_last) {
 
 /* ---- Start and end of the program. */
 
-/* Returns whether anything may be written at the end. The program may have closed stderr by then, and have a file of
- * its own at that descriptor. */
-static bool has_last_words(void) {
-  return hk_option.stats || hk_option.stats_signal != 0 || *hk_option.stats_file != '\0' || *hk_option.trace != '\0' ||
-         *hk_option.profile_file != '\0' || *hk_option.learn_file != '\0' || hk_option.leaks != hk_leaks_off;
-}
-
 /* Returns whether a failure to write the file gives a line on stderr. */
 static bool has_complaint(const char *path) { return *path != '\0' && *path != '-'; }
 
-/* Returns whether stderr is to be held open. Without need it is not: a daemon that closes stderr would keep a pipe
- * open, and what reads the pipe waits for its end. */
-static bool needs_stderr(void) {
-  bool has_report = hk_option.stats || hk_option.stats_signal != 0 ||
-                    (hk_option.leaks != hk_leaks_off && *hk_option.leaks_file == '\0');
-  return has_report || has_complaint(hk_option.stats_file) || has_complaint(hk_option.trace) ||
-         has_complaint(hk_option.profile_file) || has_complaint(hk_option.learn_file) ||
-         has_complaint(hk_option.leaks_file);
+/* Returns whether anything may be written to stderr at the end. The program may have closed stderr by then, and have a
+ * file of its own at that descriptor. Without need stderr is not kept: where a daemon closes it, the reader of a pipe
+ * would wait for the daemon's end. */
+static bool has_last_words(void) {
+  bool has_leaks_on_stderr = hk_option.leaks != hk_leaks_off && *hk_option.leaks_file != '-';
+  return hk_option.stats || hk_option.stats_signal != 0 || has_leaks_on_stderr || has_complaint(hk_option.stats_file) ||
+         has_complaint(hk_option.trace) || has_complaint(hk_option.profile_file) || has_complaint(hk_option.learn_file);
 }
 
 __attribute__((constructor)) static void prepare(void) {
   hk_lifecycle_prepare();
   hk_snapshot_note_start();
-  if (has_last_words()) hk_os_keep_stderr(needs_stderr());
+  if (has_last_words()) hk_os_keep_stderr();
   hk_stats_file_check();
   hk_profile_file_check();
   hk_leak_out_check();

@@ -289,7 +289,7 @@ void hk_os_wake_one(const uint32_t *word) {
 
 void hk_os_write_stderr(const char *, size_t) {}
 void hk_os_note_stderr(void) {}
-void hk_os_keep_stderr(bool) {}
+void hk_os_keep_stderr(void) {}
 void hk_os_yield(void) {}
 void hk_os_abort(void) { Fail("the allocator ends the program"); }
 uint64_t hk_os_now_ns(void) { return 0; }

@@ -66,7 +66,7 @@ static _Thread_local bool has_no_end, is_ending;
 
 void hk_os_note_stderr(void) {}
 
-void hk_os_keep_stderr(bool holds_open) { (void)holds_open; }
+void hk_os_keep_stderr(void) {}
 
 void hk_os_write_stderr(const char *text, size_t bytes) {
   fake_os_lock();

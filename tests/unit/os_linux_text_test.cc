@@ -100,7 +100,7 @@ TEST_F(OsLinux, WritingToAClosedStderrIsNoError) {
 // What a child writes whose stderr is a pipe when hk_os_keep_stderr is called. `body` is given another file, which must
 // stay empty.
 template <typename Body>
-std::string WrittenWhenKept(Body body, bool holds_open = true) {
+std::string WrittenWhenKept(Body body) {
   const Folder folder;
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
@@ -110,7 +110,7 @@ std::string WrittenWhenKept(Body body, bool holds_open = true) {
               dup2(ends[1], STDERR_FILENO);
               close(ends[1]);
               errno = kErrno;
-              hk_os_keep_stderr(holds_open);
+              hk_os_keep_stderr();
               int result = body(file);
               HK_CHILD_CHECK(lseek(file, 0, SEEK_END) == 0);
               return result;
@@ -146,23 +146,11 @@ TEST_F(OsLinux, KeptStderrIsNeverAnotherFile) {
             "by its number");
 }
 
-TEST_F(OsLinux, StderrThatIsNotHeldOpenGetsMessagesWhileItIsThere) {
-  EXPECT_EQ(WrittenWhenKept(
-                [](int file) {
-                  hk_os_write_stderr("one", 3);
-                  dup2(file, STDERR_FILENO);
-                  hk_os_write_stderr("two", 3);
-                  return errno == kErrno ? 0 : 1;
-                },
-                false),
-            "one");
-}
-
 TEST_F(OsLinux, AClosedStderrIsNotKept) {
   EXPECT_EQ(InChild([] {
               close(STDERR_FILENO);
               errno = kErrno;
-              hk_os_keep_stderr(true);
+              hk_os_keep_stderr();
               hk_os_write_stderr("lost", 4);
               return errno == kErrno ? 0 : 1;
             }),
@@ -201,7 +189,7 @@ TEST_F(OsLinux, AFileByTheNumberOfAClosedStderrIsTheProgramsOwn) {
               close(STDERR_FILENO);
               hk_os_note_stderr();
               dup2(other, STDERR_FILENO); /* as a library's constructor may open its file */
-              hk_os_keep_stderr(true);
+              hk_os_keep_stderr();
             }),
             "");
 }

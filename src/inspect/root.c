@@ -148,6 +148,13 @@ static void follow_mapping(const holes_t *holes, const hk_module_mapping_t *mapp
 
 /* ---- All roots. */
 
+/* Adds what lies below the frame in its mapping. Below that, other threads may have their stacks. */
+static void add_dead_stack(holes_t *holes, const hk_module_mapping_t *mapping, uintptr_t frame) {
+  if (frame < mapping->start || frame >= mapping->end) return;
+  size_t bytes = hk_smaller(frame - mapping->start, DEAD_STACK_BYTES);
+  add(holes, frame - bytes, bytes);
+}
+
 /* Has its own mapping, because the calling thread's stack may be as small as the system allows. */
 typedef struct {
   holes_t holes;
@@ -155,7 +162,7 @@ typedef struct {
 } work_t;
 
 /* Returns false when the system lists no mapping. */
-static bool follow_mappings(work_t *work, hk_root_threads_t *threads) {
+static bool follow_mappings(work_t *work, uintptr_t frame, hk_root_threads_t *threads) {
   hk_reach_t *reach = work->holes.reach;
   if (!hk_module_map_open(&work->map)) return false;
   follow_threads(reach, threads);
@@ -165,21 +172,11 @@ static bool follow_mappings(work_t *work, hk_root_threads_t *threads) {
     is_listed = true;
     const hk_module_mapping_t *mapping = &work->map.mapping;
     add_own_module(&work->holes, mapping);
+    add_dead_stack(&work->holes, mapping, frame);
     if (may_have_pointers(mapping)) follow_mapping(&work->holes, mapping, is_first_thread);
   }
   hk_module_map_close(&work->map);
   return is_listed || reach->is_cut_short;
-}
-
-/* Returns the bytes below the frame that are not read: other threads' stacks may lie below its mapping. */
-static size_t dead_bytes(hk_module_map_t *map, uintptr_t frame) {
-  uintptr_t start = frame - DEAD_STACK_BYTES;
-  if (!hk_module_map_open(map)) return DEAD_STACK_BYTES;
-  while (hk_module_map_next(map)) {
-    if (map->mapping.start <= frame && frame < map->mapping.end) start = hk_larger(start, map->mapping.start);
-  }
-  hk_module_map_close(map);
-  return frame - start;
 }
 
 hk_root_result_t hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads) {
@@ -187,11 +184,9 @@ hk_root_result_t hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_
   work_t *work = hk_os_reserve(work_bytes, hk_os_page_size());
   if (work == NULL) return hk_root_no_memory;
   work->holes.reach = reach;
-  size_t below_bytes = dead_bytes(&work->map, frame);
-  add(&work->holes, frame - below_bytes, below_bytes);
   add(&work->holes, (uintptr_t)work, work_bytes);
   add_records(&work->holes);
-  bool is_followed = follow_mappings(work, threads);
+  bool is_followed = follow_mappings(work, frame, threads);
   (void)hk_os_unmap(work, work_bytes);
   return is_followed ? hk_root_followed : hk_root_no_mappings;
 }

@@ -120,21 +120,17 @@ static bool take_mount(hk_memory_group_room_t *room, const char *root, hk_memory
   return true;
 }
 
-/* Looks for the group in a list of mounts. */
-static bool find_mount(hk_memory_group_t *group, bool is_version_1, const char *root, const char *list,
-                       hk_memory_group_room_t *room) {
+/* After the end of its first thread the process has no mounts: the kernel refuses to open its file. */
+static bool open_mounts(hk_memory_group_room_t *room, const char *root) {
+  return open_file(room, root, "/proc/self/mountinfo") || open_file(room, root, "/proc/thread-self/mountinfo");
+}
+
+bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room) {
+  if (!find_name(room, is_version_1, root) || !open_mounts(room, root)) return false;
   bool found = false;
-  if (!open_file(room, root, list)) return false;
   while (!found && hk_kernel_file_line(&room->reader, room->line)) {
     found = is_mount(room->line, is_version_1) && take_mount(room, root, group);
   }
   hk_kernel_file_close(&room->reader);
   return found;
-}
-
-/* The process has no mounts after the end of its first thread, but the calling thread has them. */
-bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room) {
-  return find_name(room, is_version_1, root) &&
-         (find_mount(group, is_version_1, root, "/proc/self/mountinfo", room) ||
-          find_mount(group, is_version_1, root, "/proc/thread-self/mountinfo", room));
 }

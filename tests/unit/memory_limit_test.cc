@@ -89,7 +89,7 @@ TEST_F(MemoryLimit, AGroupOfVersion2HasItsLimitAndUse) {
 }
 
 TEST_F(MemoryLimit, TheMountsAreTheCallingThreads) {
-  Process("0::/box\n", "");
+  Write("proc/self/cgroup", "0::/box\n"); /* after the end of the first thread */
   Write("proc/thread-self/mountinfo", kMountV2);
   GroupV2(kV2 + std::string("/box"), "268435456", "max", 1000);
   ExpectFound(256 * HK_MIB, 1000);

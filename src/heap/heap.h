@@ -299,6 +299,7 @@ hk_heap_t *hk_heap_first(void);
 
 /* Returns the heap's life at some moment of the call. Any thread. */
 HK_INLINE hk_heap_life_t hk_heap_life(hk_heap_t *heap) { return (hk_heap_life_t)hk_load_relaxed(&heap->life); }
+HK_INLINE void hk_heap_set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
 
 /* Returns how many heaps there are at some moment of the call. They have the numbers from 1 to that. */
 size_t hk_heap_total(void);

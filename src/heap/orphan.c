@@ -53,18 +53,16 @@ static bool is_forkers(hk_heap_t *heap, const hk_forker_t *forker) {
   return hk_heap_is_part(heap) && hk_load_relaxed(&heap->part.thread_variable) == forker->variable;
 }
 
-static void set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
-
 static void settle(hk_heap_t *heap, const hk_forker_t *forker) {
   if (is_forkers(heap, forker)) {
-    set_life(heap, hk_heap_attached);
+    hk_heap_set_life(heap, hk_heap_attached);
     return;
   }
   hk_store_relaxed(&heap->part.thread_variable, NULL);
   heap->part.of_thread = (hk_list_t){NULL, NULL};
   heap->part.table = NULL;
   if (hk_load_relaxed(&heap->busy)) {
-    set_life(heap, hk_heap_lost);
+    hk_heap_set_life(heap, hk_heap_lost);
   } else {
     reset_countdowns(heap);
     hk_heap_give_back(heap);

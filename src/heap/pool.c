@@ -19,11 +19,9 @@ static hk_list_t overflow;
 /* The length of the list. Written under the lock, read without. */
 static _Atomic(size_t) overflow_count;
 
-static void set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
-
 /* For a heap that the caller has just taken out of its place. */
 static void set_taken(hk_heap_t *heap) {
-  set_life(heap, hk_heap_attached);
+  hk_heap_set_life(heap, hk_heap_attached);
   hk_store_relaxed(&heap->is_purged, false);
 }
 
@@ -259,7 +257,7 @@ bool hk_heap_take_this(hk_heap_t *heap) {
 }
 
 void hk_heap_keep_slow(hk_heap_t *heap) {
-  if (!hk_heap_take_this(heap)) set_life(heap, hk_heap_attached);
+  if (!hk_heap_take_this(heap)) hk_heap_set_life(heap, hk_heap_attached);
 }
 
 /* ---- The offer of an idle heap. */
@@ -282,12 +280,12 @@ static bool is_idle(hk_heap_t *heap) { return hk_heap_life(heap) == hk_heap_idle
 
 static bool fill_any_slot(hk_heap_t *heap, unsigned count) {
   unsigned first = hk_load_relaxed(&heap->shard) * HK_POOL_SLOTS;
-  set_life(heap, hk_heap_idle);
+  hk_heap_set_life(heap, hk_heap_idle);
   hk_keep_store_order();
   for (unsigned i = first; i < first + count; i++) {
     if (fill_slot(i, heap)) return true;
   }
-  set_life(heap, hk_heap_attached);
+  hk_heap_set_life(heap, hk_heap_attached);
   return false;
 }
 
@@ -308,7 +306,7 @@ static void put(hk_heap_t *heap, push_t push) {
   if (put_in_slot(heap, HK_POOL_SLOTS)) return;
   hk_lock_acquire(hk_lock_heap_pool);
   if (!is_idle(heap)) {
-    set_life(heap, hk_heap_idle);
+    hk_heap_set_life(heap, hk_heap_idle);
     hk_keep_store_order();
     push_locked(heap, push);
   }
@@ -397,9 +395,9 @@ void hk_heap_repair(void) {
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     heap->pool_link = (hk_list_t){NULL, NULL};
     hk_store_relaxed(&heap->shared.is_claimed, false); /* the purge thread has vanished */
-    if (hk_heap_life(heap) == hk_heap_attached) set_life(heap, hk_heap_orphan);
+    if (hk_heap_life(heap) == hk_heap_attached) hk_heap_set_life(heap, hk_heap_orphan);
     if (!is_idle(heap)) continue;
-    set_life(heap, hk_heap_attached); /* it is in no place now */
+    hk_heap_set_life(heap, hk_heap_attached); /* it is in no place now */
     put(heap, hk_list_push_front);
   }
 }

@@ -5,7 +5,6 @@
 #include "base/atomic.h"
 #include "base/random.h"
 #include "os/os.h"
-#include "policy/sampling.h"
 #include "space/dirty.h"
 #include "space/superslab.h"
 

@@ -43,14 +43,14 @@ void hk_price_add_gap(const hk_price_t *price, hk_price_gaps_t *gaps, size_t byt
 }
 
 uint64_t hk_price_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate, bool are_open) {
-  uint64_t kept = 0, given_back = 0;
+  uint64_t kept = 0, purged = 0;
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
     if (i <= candidate) kept = hk_add_saturating(kept, gaps->kib_ms[i]);
-    if (i > candidate) given_back = hk_add_saturating(given_back, gaps->kib[i]);
+    if (i > candidate) purged = hk_add_saturating(purged, gaps->kib[i]);
   }
-  if (given_back == 0) return kept;
+  if (purged == 0) return kept;
   uint64_t each_ms = price->timeout_ms[candidate] + price->purge_ms + (are_open ? 0 : price->fault_ms);
-  return hk_add_saturating(kept, hk_multiply_saturating(given_back, each_ms));
+  return hk_add_saturating(kept, hk_multiply_saturating(purged, each_ms));
 }
 
 uint64_t hk_price_purge_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate) {

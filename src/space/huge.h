@@ -43,7 +43,7 @@ void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_
 /* Notes the end of a block that the caller has freed, before it becomes a free extent. */
 void hk_huge_note_end_of_block(hk_slab_t *slab, uintptr_t start, size_t bytes);
 
-/* The advice of a large block that is about to move. */
+/* The advice of a large block that is about to move, and when it was made. */
 typedef struct {
   uint8_t advice; /* hk_thp_advice_t */
   uint32_t born_ms;

@@ -265,8 +265,8 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   bool is_lone = HK_HARDENED && slab->is_lone;
   void *target = map_new(new_bytes, HK_SLAB_BYTES, is_lone, &zero);
   /* Free extents are whole slabs. A block of whole pages, of a shortage, is copied instead. */
-  bool is_of_slabs = new_bytes % HK_SLAB_BYTES == 0 && !is_lone;
-  if (target == NULL && is_of_slabs) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
+  bool fits_extents = new_bytes % HK_SLAB_BYTES == 0 && !is_lone;
+  if (target == NULL && fits_extents) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
   if (target == NULL) return NULL;
   /* The descriptor ends first. As soon as the pages have moved, another thread may have the old addresses, and it
    * writes the descriptor for its own memory. */

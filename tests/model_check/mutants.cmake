@@ -80,12 +80,12 @@ hk_add_model_mutant(overflow_taken_unlocked beyond_slots_and_two_adopt heap/pool
 hk_add_model_mutant(overflow_given_unlocked beyond_slots_two_and_adopt heap/pool.c
   "hk_lock_acquire(hk_lock_heap_pool);
   if (!is_idle(heap)) {
-    set_life(heap, hk_heap_idle);
+    hk_heap_set_life(heap, hk_heap_idle);
     hk_keep_store_order();
     push_locked(heap, push);
   }
   hk_lock_release(hk_lock_heap_pool);"
-  "set_life(heap, hk_heap_idle);
+  "hk_heap_set_life(heap, hk_heap_idle);
   push_locked(heap, push);"
   "data race"
 )

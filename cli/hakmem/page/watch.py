@@ -20,6 +20,7 @@ _MOST_POINTS = 240
 _SHORTEST_PAUSE = 0.1
 # The watched process spends no more than this part of its time on answers.
 _DUTY = 0.02
+_SHOWN = "its last moment before is shown"
 
 
 def watch(pid: int, seconds: float, profile: Optional[str]) -> Course:
@@ -28,15 +29,17 @@ def watch(pid: int, seconds: float, profile: Optional[str]) -> Course:
         title = f"{attached.process.name} (process {pid})"
         with profile_on(attached, profile is None) as notes:
             snapshots = _poll(attached, seconds, notes)
-            if _end_of(attached):
-                return _ended(title, snapshots, profile, _end_of(attached), notes)
+            end = _end_of(attached)
+            if end:
+                return _ended(title, snapshots, profile, end, notes)
             try:
                 evidence = gather.with_sites(attached, snapshots[-1], profile)
                 drawn, no_map = take_map(attached)
             except Failure:
-                if not _end_of(attached):
+                end = _end_of(attached)
+                if not end:
                     raise
-                return _ended(title, snapshots, profile, _end_of(attached), notes)
+                return _ended(title, snapshots, profile, end, notes)
     return Course(title, snapshots, evidence, drawn, no_map, notes)
 
 
@@ -48,12 +51,10 @@ def _poll(attached: Attached, seconds: float, notes: List[str]) -> List[Snapshot
         try:
             snapshots.append(take(attached))
         except Failure:
-            if not snapshots or not _end_of(attached):
+            end = _end_of(attached)
+            if not snapshots or not end:
                 raise
-            notes.append(
-                f"the process {_end_of(attached)} after {asked - start:.1f} of {seconds:g} seconds: its last moment "
-                "before is shown"
-            )
+            notes.append(f"the process {end} after {asked - start:.1f} of {seconds:g} seconds: {_SHOWN}")
             return snapshots
         now = time.monotonic()
         if now - start >= seconds:
@@ -74,8 +75,8 @@ def _end_of(attached: Attached) -> str:
 
 
 def _ended(title: str, snapshots: List[Snapshot], profile: Optional[str], end: str, notes: List[str]) -> Course:
-    if not notes:
-        notes.append(f"the process has {end} meanwhile: its last moment before is shown")
+    if not any(_SHOWN in note for note in notes):
+        notes.append(f"the process has {end} meanwhile: {_SHOWN}")
     found = sites.of_file(profile) if profile is not None else None
     gone = f"the process had {end} before it could answer"
     return Course(title, snapshots, Evidence(snapshots[-1], found, gone), None, gone, notes)

@@ -7,6 +7,10 @@
 
 hk_region_map_t hk_region_map;
 
+/* Not zero, so that it lies beside hk_secret, which each malloc and free reads too. */
+hk_region_window_t hk_region_window = {.start = (uintptr_t)1 << HK_ADDRESS_BITS};
+
+/* The leaves outside of the window. */
 static _Atomic(size_t) leaf_count;
 
 /* Chosen: the descriptors of this many superslabs become writable in one call, because ranges are mapped side by side.
@@ -19,9 +23,26 @@ static _Atomic(size_t) leaf_count;
 #define RECENT_COUNT 64
 static _Atomic(uintptr_t) recent[RECENT_COUNT];
 
+/* Chosen: the window has 2 GiB, whose leaves are 4 MiB of addresses. A program that locks its memory, or limits its
+ * addresses after the start, pays for them. */
+#define WINDOW_REGIONS ((size_t)((2 * HK_GIB) >> HK_REGION_SHIFT))
+#define WINDOW_LEAVES_BYTES (WINDOW_REGIONS * sizeof(hk_region_t))
+
+/* The kernel hands addresses out downwards, so the heap comes to lie right below the leaves. */
+static void map_window(void) {
+  if (HK_HARDENED || hk_os_limits_addresses()) return;
+  uintptr_t leaf = (uintptr_t)hk_os_reserve_readable(WINDOW_LEAVES_BYTES, HK_SLAB_BYTES);
+  if (leaf == 0) return;
+  size_t end = (leaf >> HK_REGION_SHIFT) + 1, first = end > WINDOW_REGIONS ? end - WINDOW_REGIONS : 0;
+  hk_region_window.start = first << HK_REGION_SHIFT;
+  hk_region_window.leaf = leaf;
+  hk_store_relaxed(&hk_region_window.bytes, WINDOW_REGIONS << HK_REGION_SHIFT);
+}
+
 void hk_region_map_init(void) {
   hk_os_huge_keep_small(&hk_region_map, sizeof hk_region_map);
   hk_os_forbid_writes(&hk_region_map, sizeof hk_region_map);
+  map_window();
 }
 
 /* A leaf: its descriptors, and in a hardened build the live bits, with a slab on either side that is never writable. */
@@ -46,16 +67,24 @@ static hk_slab_t *leaf_of(size_t region) {
   return leaf != &hk_region_map.nothing ? leaf->slab : NULL;
 }
 
+/* Returns false when another thread was first. */
+static bool publish_leaf(size_t region, uintptr_t leaf) {
+  intptr_t none = 0;
+  return hk_publish_once(&hk_region_map.distance[region], &none, (intptr_t)(leaf - (uintptr_t)&hk_region_map));
+}
+
 /* Returns the region's leaf, made by this thread or by another; NULL when the system refuses. */
 static hk_slab_t *make_leaf(size_t region) {
   if (!allow_entry(&hk_region_map.distance[region])) return NULL;
+  uintptr_t in_window = region - (hk_region_window.start >> HK_REGION_SHIFT);
+  if (hk_region_window.leaf != 0 && in_window < WINDOW_REGIONS) {
+    (void)publish_leaf(region, hk_region_window.leaf + in_window * sizeof(hk_region_t));
+    return leaf_of(region);
+  }
   size_t alignment = HK_SLAB_BYTES; /* a leaf has cache lines of its own, and its distance is never 0 */
   char *mapping = hk_os_reserve_readable(LEAF_BYTES + 2 * GUARD_BYTES, alignment);
   if (mapping == NULL) return NULL;
-  char *leaf = mapping + GUARD_BYTES;
-  intptr_t none = 0;
-  intptr_t distance = (intptr_t)((uintptr_t)leaf - (uintptr_t)&hk_region_map);
-  if (hk_publish_once(&hk_region_map.distance[region], &none, distance)) {
+  if (publish_leaf(region, (uintptr_t)mapping + GUARD_BYTES)) {
     (void)hk_add_relaxed(&leaf_count, 1);
   } else {
     /* Another thread was first. If the system refuses to unmap the leaf, it stays untouched. */
@@ -119,7 +148,14 @@ bool hk_region_map_enter(const void *start, size_t bytes) {
   return true;
 }
 
-size_t hk_region_map_mapped_bytes(void) { return hk_load_relaxed(&leaf_count) * LEAF_BYTES; }
+void hk_region_map_note_superslab(uintptr_t start) {
+  if (start - hk_region_window.start >= WINDOW_REGIONS << HK_REGION_SHIFT) hk_store_relaxed(&hk_region_window.bytes, 0);
+}
+
+size_t hk_region_map_mapped_bytes(void) {
+  size_t window_bytes = hk_region_window.leaf != 0 ? WINDOW_LEAVES_BYTES : 0;
+  return window_bytes + hk_load_relaxed(&leaf_count) * LEAF_BYTES;
+}
 
 hk_slab_t *hk_region_map_find(size_t *region) {
   for (; *region < HK_REGION_COUNT; (*region)++) {

@@ -1,4 +1,5 @@
-/* space/region_map.h - L3. Leads from any address to its slab descriptor: a root of regions, leaves of descriptors.
+/* space/region_map.h - L3. Leads from any address to its slab descriptor: a root of regions, leaves of descriptors. The
+ * leaves of the window, a range of regions where most blocks lie, are found without the root.
  *
  * The root holds each leaf's distance from the map itself. An untouched entry is 0 and leads to the map's own first
  * member, a leaf whose descriptors all say "not ours". So every pointer has a descriptor, and the lookup has no branch.
@@ -26,6 +27,18 @@ typedef struct {
 
 extern HK_HIDDEN hk_region_map_t hk_region_map;
 
+/* The window: a range of regions whose leaves lie side by side, so that one subtraction leads from an address to its
+ * descriptor. free then waits for no load from the root, and the next malloc not for that free. hk_region_map_init
+ * writes it. It is empty before, where the process's addresses are limited, and in a hardened build, whose leaves have
+ * live bits between them. It ends when the heap has outgrown it: the processor could not predict where a block lies. */
+typedef struct {
+  uintptr_t start;
+  uintptr_t leaf;
+  _Atomic(size_t) bytes;
+} hk_region_window_t;
+
+extern HK_HIDDEN hk_region_window_t hk_region_window;
+
 /* In a hardened build a leaf's descriptors are followed by the live bits of its region (live_bit.h): two words for each
  * 64 places where a block can start. */
 typedef struct {
@@ -42,19 +55,31 @@ typedef struct {
   uintptr_t within;
 } hk_slab_place_t;
 
-/* Returns the place of the descriptor of the slab that contains `address`. In a build with checks `address` may be any
- * value; its bits from HK_ADDRESS_BITS on are ignored. Relaxed: a thread gets a pointer into a region after the region
- * was entered. */
-HK_INLINE hk_slab_place_t hk_slab_place_of(const void *address) {
-  enum { slab_bytes_shift = 7 };
-  static_assert(sizeof(hk_slab_t) == 1u << slab_bytes_shift, "the shift below is the descriptor's size");
+enum { hk_slab_bytes_shift = 7 };
+static_assert(sizeof(hk_slab_t) == 1u << hk_slab_bytes_shift, "the shift is the descriptor's size");
+
+/* Returns the place of the descriptor of the slab that contains `address`, by the root. In a build with checks that may
+ * be any value; its bits from HK_ADDRESS_BITS on are ignored. Relaxed: a thread gets a pointer into a region after the
+ * region was entered. */
+HK_INLINE hk_slab_place_t hk_slab_place_by_root(const void *address) {
   uintptr_t value = (uintptr_t)address;
   size_t region = hk_address_bits(value) >> HK_REGION_SHIFT;
   hk_region_map_t *map = &hk_region_map;
   hk_slab_place_t place;
-  place.within = (value >> (HK_SLAB_SHIFT - slab_bytes_shift)) & ((uintptr_t)(HK_REGION_SLABS - 1) << slab_bytes_shift);
+  place.within =
+      (value >> (HK_SLAB_SHIFT - hk_slab_bytes_shift)) & ((uintptr_t)(HK_REGION_SLABS - 1) << hk_slab_bytes_shift);
   place.leaf = hk_add_relaxed_load((uintptr_t)map, &map->distance[region]);
   return place;
+}
+
+/* The same, by the window where the address lies in it: for the paths of every malloc and free. There a slab that was
+ * not entered has a descriptor of its own that says "not ours". */
+HK_INLINE hk_slab_place_t hk_slab_place_of(const void *address) {
+  uintptr_t offset = (uintptr_t)address - hk_region_window.start;
+  if (HK_HARDENED || HK_UNLIKELY(!hk_is_below_relaxed_value(offset, &hk_region_window.bytes)))
+    return hk_slab_place_by_root(address);
+  uintptr_t within = offset >> HK_SLAB_SHIFT << hk_slab_bytes_shift;
+  return (hk_slab_place_t){.leaf = hk_region_window.leaf, .within = within};
 }
 
 /* Returns the descriptor at a place. The sum is part of each instruction that uses the result. */
@@ -63,8 +88,9 @@ HK_INLINE hk_slab_t *hk_slab_at(hk_slab_place_t *place) {
   return (hk_slab_t *)(place->leaf + place->within);
 }
 
+/* Returns the descriptor of the slab that contains `address`, as hk_slab_place_by_root finds it. */
 HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
-  hk_slab_place_t place = hk_slab_place_of(address);
+  hk_slab_place_t place = hk_slab_place_by_root(address);
   return (hk_slab_t *)(place.leaf + place.within);
 }
 
@@ -81,12 +107,16 @@ HK_INLINE hk_slab_t *hk_slab_of_any(uintptr_t address) {
   return &hk_region_map_leaf(bits >> HK_REGION_SHIFT)->slab[(bits >> HK_SLAB_SHIFT) % HK_REGION_SLABS];
 }
 
-/* Forbids huge pages and writes for the map. Call it before the first region is entered. */
+/* Forbids huge pages and writes for the map, and maps the window's leaves. Call it in the first thread, before another
+ * thread begins and before a region is entered. */
 void hk_region_map_init(void);
 
 /* Gives each slab of a range a writable descriptor of its own. Start and length are whole slabs. False when the system
  * refuses. Any thread, no lock. */
 bool hk_region_map_enter(const void *start, size_t bytes);
+
+/* Ends the window if a superslab lies outside of it. Any thread, no lock. */
+void hk_region_map_note_superslab(uintptr_t start);
 
 /* Returns the descriptors of the first region from `*region` on that has its own, and sets `*region` to its number.
  * NULL when there is none. Any thread, no lock. */
@@ -102,7 +132,7 @@ hk_slab_t *hk_region_map_find_below(uintptr_t address, uintptr_t *start);
  */
 size_t hk_region_map_resident_bytes(void);
 
-/* Returns the address space of the leaves, in bytes. */
+/* Returns the address space of the leaves and of the window, in bytes. */
 size_t hk_region_map_mapped_bytes(void);
 
 #endif /* HK_SPACE_REGION_MAP_H */

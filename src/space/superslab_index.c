@@ -292,6 +292,7 @@ static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned shard
   bool is_spare = hk_list_is_linked(&record->link); /* by hk_superslab_index_repair */
   if (HK_UNLIKELY(is_spare)) hk_list_remove(&record->link);
   record->slabs = hk_slab_of((void *)start);
+  hk_region_map_note_superslab(start);
   hk_store_relaxed(&record->shard, (uint8_t)shard);
   if (!index_of(record)->is_ready) set_up_locked(index_of(record));
   record->slab_mask = record->free_mask = record->used_mask = record->lazy_mask = 0;

@@ -155,6 +155,97 @@ HK_FRESH_TEST(RegionMap, RefusedWritesAreARefusal) {
   EXPECT_EQ(hk_region_map_mapped_bytes(), sizeof(hk_region_t));
 }
 
+// The descriptor that malloc and free use.
+hk_slab_t *Found(uintptr_t address) {
+  hk_slab_place_t place = hk_slab_place_of(At(address));
+  return hk_slab_at(&place);
+}
+
+struct Window {
+  uintptr_t start, leaf;
+  size_t bytes;
+};
+
+Window TheWindow() { return {hk_region_window.start, hk_region_window.leaf, hk_load_relaxed(&hk_region_window.bytes)}; }
+
+HK_FRESH_TEST(RegionMap, TheWindowLeadsToTheSameDescriptors) {
+  if (HK_HARDENED) GTEST_SKIP() << "a hardened build has no window";
+  hk_region_map_init();
+  const Window window = TheWindow();
+  ASSERT_GE(window.bytes, HK_GIB);
+  EXPECT_EQ(window.start % kRegionBytes, 0u);
+  EXPECT_LT(window.leaf - window.start, window.bytes) << "addresses near the leaves are in it";
+  EXPECT_EQ(hk_region_map_mapped_bytes(), window.bytes / HK_SLAB_BYTES * sizeof(hk_slab_t));
+  uintptr_t end = window.start + window.bytes, middle = window.start + window.bytes / 2;
+  ASSERT_TRUE(Enter(window.start - HK_SLAB_BYTES, 2 * HK_SLAB_BYTES));
+  ASSERT_TRUE(Enter(end - HK_SLAB_BYTES, 2 * HK_SLAB_BYTES));
+  ASSERT_TRUE(Enter(middle - kRegionBytes, 2 * kRegionBytes));
+  std::set<hk_slab_t *> slabs;
+  for (uintptr_t start : {window.start - HK_SLAB_BYTES, window.start, end - HK_SLAB_BYTES, end, middle - HK_SLAB_BYTES,
+                          middle, middle + HK_SLAB_BYTES}) {
+    hk_slab_t *slab = hk_slab_of(At(start));
+    EXPECT_EQ(Found(start), slab) << start;
+    EXPECT_EQ(Found(start + HK_SLAB_BYTES - 1), slab) << start;
+    hk_slab_set_state(slab, hk_slab_free);
+    slabs.insert(slab);
+  }
+  EXPECT_EQ(slabs.size(), 7u);
+  EXPECT_EQ(hk_region_map_mapped_bytes(), window.bytes / HK_SLAB_BYTES * sizeof(hk_slab_t) + 2 * sizeof(hk_region_t))
+      << "one on either side of it";
+}
+
+HK_FRESH_TEST(RegionMap, WhatIsInTheWindowAndWasNotEnteredIsNotOurs) {
+  hk_region_map_init();
+  const Window window = TheWindow();
+  ASSERT_TRUE(Enter(window.start));
+  for (uintptr_t address = window.start + HK_SLAB_BYTES; address < window.start + window.bytes; address += 77777777) {
+    ASSERT_EQ(hk_slab_state(Found(address)), hk_slab_none);
+    ASSERT_EQ(hk_load_relaxed(&Found(address)->owner), nullptr);
+  }
+  for (unsigned bit = 0; bit < 64; bit++) {
+    ASSERT_EQ(hk_slab_state(Found(uintptr_t{1} << bit)), hk_slab_none) << bit;
+    ASSERT_EQ(hk_slab_state(Found(window.start ^ uintptr_t{1} << bit)), hk_slab_none) << bit;
+  }
+  EXPECT_EQ(hk_slab_state(Found(window.start - 1)), hk_slab_none);
+  EXPECT_EQ(hk_slab_state(Found(window.start + window.bytes)), hk_slab_none);
+  EXPECT_EQ(hk_slab_state(Found(UINTPTR_MAX)), hk_slab_none);
+}
+
+HK_FRESH_TEST(RegionMap, TheWindowEndsWhenASuperslabLiesOutside) {
+  if (HK_HARDENED) GTEST_SKIP() << "a hardened build has no window";
+  hk_region_map_init();
+  const Window window = TheWindow();
+  ASSERT_TRUE(Enter(window.start));
+  hk_slab_t *slab = Found(window.start);
+  hk_region_map_note_superslab(window.start);
+  hk_region_map_note_superslab(window.start + window.bytes - HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(TheWindow().bytes, window.bytes);
+  hk_region_map_note_superslab(window.start - HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(TheWindow().bytes, 0u);
+  EXPECT_EQ(Found(window.start), slab);
+  ASSERT_TRUE(Enter(window.start + kRegionBytes)) << "in the leaves that stay";
+  EXPECT_EQ(Found(window.start + kRegionBytes), slab + HK_REGION_SLABS);
+  EXPECT_EQ(hk_region_map_mapped_bytes(), window.bytes / HK_SLAB_BYTES * sizeof(hk_slab_t));
+}
+
+HK_FRESH_TEST(RegionMap, ThereIsNoWindowWhereAddressesAreLimited) {
+  fake_os_limit_mapped(HK_GIB);
+  hk_region_map_init();
+  EXPECT_EQ(TheWindow().bytes, 0u);
+  EXPECT_EQ(fake_os_calls(fake_os_reserve), 0u);
+  ASSERT_TRUE(Enter(kSomeRegion));
+  EXPECT_EQ(Found(kSomeRegion), hk_slab_of(At(kSomeRegion)));
+}
+
+HK_FRESH_TEST(RegionMap, ARefusedWindowIsNone) {
+  fake_os_fail_all(fake_os_reserve, true);
+  hk_region_map_init();
+  fake_os_fail_all(fake_os_reserve, false);
+  EXPECT_EQ(TheWindow().bytes, 0u);
+  ASSERT_TRUE(Enter(kSomeRegion));
+  EXPECT_EQ(Found(kSomeRegion), hk_slab_of(At(kSomeRegion)));
+}
+
 constexpr int kThreads = 4;
 constexpr uintptr_t kRegions = 1000;
 

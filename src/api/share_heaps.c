@@ -26,9 +26,9 @@
 /* Chosen: how long the threads at the front may pause in a burst, and how much longer with each heap that one finds
  * there: in quarters of a ms (docs/experiments/2026-11-28-how-long-the-line-waits.md). The rest of the burst does not
  * wait. */
-#define CREDIT_MOST 192
-#define CREDIT_OF_HEAP 1
-#define CREDIT_OF_PAUSE (4 * PAUSE_MS)
+#define BUDGET_MOST 192
+#define BUDGET_OF_HEAP 1
+#define BUDGET_OF_PAUSE (4 * PAUSE_MS)
 
 /* Chosen: the next thread takes the place of one that is at the front for longer: that one was cancelled, or left by a
  * signal handler's longjmp, or is not in this child of fork. Where it only had no processor, both look for heaps. */
@@ -38,7 +38,7 @@
 static _Atomic(uint64_t) last_new_ms;
 
 /* The time left for pauses in this burst. The thread at the front writes it, and each that begins a burst. */
-static _Atomic(uint32_t) credit;
+static _Atomic(uint32_t) budget;
 
 /* The number of the thread at the front; 0: none. */
 static _Atomic(uint32_t) front;
@@ -48,7 +48,7 @@ HK_INLINE bool find_heap(void) { return hk_heap_pool_has_any() || hk_detach_one(
 
 /* Where a processor may be free, a thread that waits loses time. */
 static bool may_wait(void) {
-  return hk_heap_total() >= hk_load_relaxed(&hk_shard_used) && hk_load_relaxed(&credit) >= CREDIT_OF_PAUSE;
+  return hk_heap_total() >= hk_load_relaxed(&hk_shard_used) && hk_load_relaxed(&budget) >= BUDGET_OF_PAUSE;
 }
 
 /* Returns false where the thread cannot wait, and in a signal handler of the thread at the front. */
@@ -66,19 +66,19 @@ static void leave_front(uint32_t self) {
   hk_os_wake_one((const uint32_t *)&front);
 }
 
-/* Two threads at the front may write at once: one change is then lost, and the credit never falls below zero. */
+/* Two threads at the front may write at once: one change is then lost, and the budget never falls below zero. */
 static void spend(uint32_t amount) {
-  hk_store_relaxed(&credit, (uint32_t)hk_subtract_to_zero(hk_load_relaxed(&credit), amount));
+  hk_store_relaxed(&budget, (uint32_t)hk_subtract_to_zero(hk_load_relaxed(&budget), amount));
 }
 static void earn(uint32_t amount) {
-  hk_store_relaxed(&credit, (uint32_t)hk_smaller(hk_load_relaxed(&credit) + amount, CREDIT_MOST));
+  hk_store_relaxed(&budget, (uint32_t)hk_smaller(hk_load_relaxed(&budget) + amount, BUDGET_MOST));
 }
 
 /* Returns whether the thread has found a heap in its turn. */
 static bool take_turn(void) {
   for (unsigned looks = 0; looks < TURN_LOOKS && may_wait(); looks++) {
     if (find_heap()) return true;
-    spend(CREDIT_OF_PAUSE);
+    spend(BUDGET_OF_PAUSE);
     if (!hk_os_pause(PAUSE_MS)) break;
   }
   return find_heap();
@@ -89,7 +89,7 @@ static HK_NOINLINE bool wait_for_heap(void) {
   uint32_t self = (uint32_t)hk_os_thread_self().number;
   if (self == 0 || !go_to_front(self)) return false;
   bool is_found = take_turn();
-  if (is_found) earn(CREDIT_OF_HEAP);
+  if (is_found) earn(BUDGET_OF_HEAP);
   leave_front(self);
   return is_found;
 }
@@ -98,7 +98,7 @@ void hk_share_heaps(void) {
   if (hk_heap_total() < FEW_HEAPS || hk_thread_is_leaving() || hk_thread_take_up() || find_heap()) return;
   uint64_t new_ms = hk_load_relaxed(&last_new_ms);
   bool is_burst = hk_subtract_to_zero(hk_os_coarse_ms(), new_ms) < BURST_MS;
-  if (!is_burst) hk_store_relaxed(&credit, CREDIT_MOST);
+  if (!is_burst) hk_store_relaxed(&budget, BUDGET_MOST);
   if (is_burst && may_wait() && wait_for_heap()) return;
   hk_store_relaxed(&last_new_ms, hk_os_coarse_ms());
 }

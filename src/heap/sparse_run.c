@@ -14,9 +14,9 @@
 /* Chosen: a look at a run that is not known takes one to four microseconds. A new heap looks at the first 128. Then it
  * looks at one for each 16 known runs that come back, and at one in 64 where none does. More looks make a percentile of
  * calls slow: docs/experiments/2026-11-28-sparse-runs.md. */
-#define CREDIT_OF_LOOK 64
-#define CREDIT_OF_RETURN 4
-#define CREDIT_MOST (128 * CREDIT_OF_LOOK)
+#define BUDGET_OF_LOOK 64
+#define BUDGET_OF_RETURN 4
+#define BUDGET_MOST (128 * BUDGET_OF_LOOK)
 
 /* Chosen: a look at a known run takes a microsecond. After each four the mean distance of looks grows by a free. */
 #define LOOKS_OF_STEP 4
@@ -36,7 +36,7 @@ void hk_sparse_init(hk_sparse_t *sparse) {
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&sparse->of_length[i]);
   hk_list_init(&sparse->by_age);
   sparse->slab_pages = (unsigned)(HK_SLAB_BYTES / hk_os_page_size());
-  sparse->credit = CREDIT_MOST;
+  sparse->look_budget = BUDGET_MOST;
   sparse->known_looks = sparse->until_look = 0;
   sparse->after_filled = 0;
   sparse->is_ending = false;
@@ -105,13 +105,13 @@ static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
   return is_sparse(count_pages(is_resident, 0, bytes), HK_SLAB_BYTES);
 }
 
-/* Draws how many known runs come back before the next look at one, and gives the credit for those. The distance is
+/* Draws how many known runs come back before the next look at one, and adds to the budget for those. The distance is
  * random, so that no pattern of the program's hides its filled runs. */
 static void draw_distance(hk_sparse_t *sparse) {
   unsigned step = (unsigned)hk_smaller(sparse->known_looks / LOOKS_OF_STEP, STEP_MOST);
   sparse->until_look = (unsigned)(hk_random(&sparse->random) % (2 * step + 1));
   unsigned returns = sparse->until_look + 1;
-  sparse->credit = (unsigned)hk_smaller(sparse->credit + CREDIT_OF_RETURN * returns, CREDIT_MOST);
+  sparse->look_budget = (unsigned)hk_smaller(sparse->look_budget + BUDGET_OF_RETURN * returns, BUDGET_MOST);
 }
 
 static void look_at_known(hk_sparse_t *sparse, hk_slab_t *head) {
@@ -129,10 +129,10 @@ static void look_at_known(hk_sparse_t *sparse, hk_slab_t *head) {
 
 /* Kept runs are addresses that others lack where the process has a limit on them. */
 static void consider_new(hk_sparse_t *sparse, hk_slab_t *head) {
-  if (sparse->credit < CREDIT_OF_LOOK) {
-    sparse->credit++;
+  if (sparse->look_budget < BUDGET_OF_LOOK) {
+    sparse->look_budget++;
   } else {
-    sparse->credit -= CREDIT_OF_LOOK;
+    sparse->look_budget -= BUDGET_OF_LOOK;
     if (!hk_os_limits_addresses()) set_pages(sparse, head, sparse_pages(head));
   }
 }

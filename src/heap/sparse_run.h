@@ -36,7 +36,7 @@ typedef struct {
   hk_run_sum_t kept;                     /* the free runs */
   hk_run_sum_t known;                    /* the free runs, and those that left since the heap kept them */
   hk_run_gone_t gone;                    /* those of the latter that ended elsewhere; the rest is in use */
-  unsigned credit;                       /* for looks at runs that are not known */
+  unsigned look_budget;                  /* for looks at runs that are not known */
   unsigned known_looks;                  /* at known runs, since one was found filled */
   unsigned until_look;                   /* frees of known runs before the next look at one */
   unsigned slab_pages;                   /* pages of a slab */

@@ -1,4 +1,4 @@
-// policy/low-water mark: credit for refaults, how deep it counts, and when it ends.
+// policy/low_water: credit for refaults, how deep it counts, and when it ends.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 
 #include "base/arithmetic.h"
 #include "base/bits.h"
+#include "heap/carve.h"
 #include "heap/heap_check.h"
 #include "heap/mid.h"
 #include "heap/remote.h"

@@ -1,5 +1,5 @@
 /* heap/span.h - L4. A span of blocks of one class, and the life of a tiny class's span within its heap (for mid classes
- * see mid.h).
+ * see mid.h; for its new blocks carve.h).
  *
  *   active:  its bin allocates from it; its free list is the effective free list of its class
  *   full:    not worth allocating from; its free list is its own list; counts down to "worth it again"
@@ -53,14 +53,6 @@ HK_INLINE hk_slab_t *hk_span_first_partial(const hk_heap_t *heap, unsigned class
 
 /* Takes a span out of its bin's partial list. */
 void hk_span_unlink(hk_slab_t *span);
-
-/* Carves up to `count` new blocks for the bin of an active span, and returns how many there was room for. Requires an
- * empty effective free list. */
-unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
-
-/* Carves one block of a mid class for a request, past its bin, and does not write to it. Returns NULL when the span has
- * no room. Requires an empty effective free list, and memory that is known to be zero. */
-hk_block_t *hk_span_carve_untouched(hk_heap_t *heap, hk_slab_t *span);
 
 /* Gives up the pages of a span that were never carved: its last slabs go to their superslab, the end of the last one
  * that it keeps goes to the system. Requires that the caller has claimed the heap's spans. */

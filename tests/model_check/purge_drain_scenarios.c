@@ -1,6 +1,7 @@
 /* heap/purge_drain.c, span.c: the purge thread drains a span whose blocks wait for an owner that runs meanwhile. */
 #include "heap/purge_drain.h"
 
+#include "heap/carve.h"
 #include "heap/mid.h"
 #include "heap/steal.h"
 #include "model_check/scenario_tools.h"

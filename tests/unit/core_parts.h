@@ -21,6 +21,7 @@ extern "C" {
 #include "api/process_purge.h"
 #include "api/share_heaps.h"
 #include "api/verify.h"
+#include "heap/carve.h"
 #include "heap/heap.h"
 #include "heap/heap_check.h"
 #include "heap/heap_purge.h"

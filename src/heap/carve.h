@@ -1,0 +1,16 @@
+/* heap/carve.h - L4. Carves: cuts blocks out of memory of a span that was not handed out yet. They come in the order of
+ * addresses, in a hardened build in a random one within groups of neighbours. For the thread that has the heap. */
+#ifndef HK_HEAP_CARVE_H
+#define HK_HEAP_CARVE_H
+
+#include "heap/heap.h"
+
+/* Carves up to `count` new blocks for the bin of an active span, and returns how many there was room for. Requires an
+ * empty effective free list. */
+unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
+
+/* Carves one block of a mid class for a request, past its bin, and does not write to it. Returns NULL when the span has
+ * no room. Requires an empty effective free list, and memory that is known to be zero. */
+hk_block_t *hk_span_carve_untouched(hk_heap_t *heap, hk_slab_t *span);
+
+#endif /* HK_HEAP_CARVE_H */

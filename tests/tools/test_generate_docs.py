@@ -152,6 +152,21 @@ def test_values_are_shown_as_the_environment_takes_them(tmp_path: Path) -> None:
     assert "| `refill` | count | Refills. |" in (tmp_path / "docs/stats.md").read_text()
 
 
+def test_documents_name_figures_as_the_library_does() -> None:
+    """A figure that gets another name keeps the old one in the sentences about it."""
+    root = PROGRAM.parents[1]
+    definition = (root / "src/policy/figure.def").read_text()
+    figures = set(re.findall(r"HK_(?:FIGURE|ESTIMATE)\((\w+), (\w+),", definition))
+    sections = "|".join(sorted({section for section, _ in figures} - {"process"}))
+    seen = 0
+    for page in [*root.glob("*.md"), *(root / "docs").glob("*.md"), *(root / "docs/recipes").glob("*.md")]:
+        for section, name in re.findall(rf"`({sections})\.(\w+)`", page.read_text()):
+            seen += 1
+            is_list = (section, name) == ("learning", "decisions")
+            assert is_list or (section, name) in figures, f"{page.name}: there is no figure {section}.{name}"
+    assert seen > 30
+
+
 def test_check_fails_only_when_stale(tmp_path: Path) -> None:
     assert run(make_tree(tmp_path), "--check").returncode == 1
     assert "old" in (tmp_path / "docs/options.md").read_text()

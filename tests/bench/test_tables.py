@@ -39,6 +39,13 @@ def test_workloads_are_complete(programs: Path) -> None:
         assert all(floor.startswith(f"{entry['program']}_") for floor in entry["floors"])
 
 
+def test_each_program_stands_in_the_readme() -> None:
+    """By the name that starts it."""
+    section = (BENCH / "README.md").read_text().partition("## The workloads")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted({entry["program"] for entry in workloads()})
+
+
 def test_workload_arguments_are_right(run: Run) -> None:
     """With next to no work: the last --ops counts."""
     for entry in workloads():

@@ -136,7 +136,7 @@ static void write_log(const hk_learn_log_t *log, char *text, size_t capacity) {
   hk_format_t format;
   hk_format_init(&format, text, capacity);
   for (uint64_t back = HK_LEARN_LOG_ENTRIES; back-- > 0;) {
-    const hk_learn_decision_t *decision = hk_learn_log_get(log, back);
+    const hk_learn_decision_t *decision = hk_learn_log_find(log, back);
     if (decision == NULL) continue;
     hk_format_print(&format, "%u ms: ", decision->now_ms);
     hk_learn_decision_text(decision, &format);

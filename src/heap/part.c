@@ -169,7 +169,7 @@ static void attach(hk_part_table_t *table, hk_heap_t *part) {
   hk_heap_keep(part);
 }
 
-HK_NOINLINE hk_heap_t *hk_part_get(hk_named_t *named) {
+HK_NOINLINE hk_heap_t *hk_part_acquire(hk_named_t *named) {
   hk_heap_t *part = hk_part_find(named);
   if (part != NULL) return part;
   hk_part_table_t *table = own_table();
@@ -210,7 +210,7 @@ static void switch_back(hk_heap_t *before) {
 static hk_heap_t *borrow(hk_named_t *named) { return hk_thread_is_leaving() ? take(named) : NULL; }
 
 hk_part_switch_t hk_part_enter(hk_named_t *named) {
-  hk_part_switch_t it = {.part = hk_part_get(named)};
+  hk_part_switch_t it = {.part = hk_part_acquire(named)};
   if (it.part == NULL) {
     it.part = borrow(named);
     it.is_borrowed = true;
@@ -245,7 +245,7 @@ void hk_part_leave_base(hk_heap_t *part) {
 /* A push that has no entry is counted, and newer than each that has one: while there is such a one, each further push
  * is one too. */
 void hk_part_push_tag(hk_named_t *tag) {
-  hk_heap_t *part = tag != NULL ? hk_part_get(tag) : NULL;
+  hk_heap_t *part = tag != NULL ? hk_part_acquire(tag) : NULL;
   hk_part_table_t *table = own_table();
   if (table == NULL) return;
   if (table->tag_count == HK_PART_TAGS_MOST || table->more_tags > 0) {

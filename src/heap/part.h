@@ -69,7 +69,7 @@ HK_INLINE bool hk_part_is_mine(const hk_slab_t *slab, hk_heap_t *owner) {
 
 /* Returns the calling thread's part of the named heap: from its table, else an idle part, else a new one. Returns NULL
  * when the system refuses, and for a thread that keeps no heap. Requires that the allocator has started. */
-hk_heap_t *hk_part_get(hk_named_t *named);
+hk_heap_t *hk_part_acquire(hk_named_t *named);
 
 /* Returns the named heap or tag that the calling thread is switched to; NULL: none. */
 HK_INLINE hk_named_t *hk_part_current(void) {

@@ -9,7 +9,7 @@ void hk_learn_log_add(hk_learn_log_t *log, const hk_learn_decision_t *decision) 
   log->ring[log->count++ % HK_LEARN_LOG_ENTRIES] = *decision;
 }
 
-const hk_learn_decision_t *hk_learn_log_get(const hk_learn_log_t *log, uint64_t back) {
+const hk_learn_decision_t *hk_learn_log_find(const hk_learn_log_t *log, uint64_t back) {
   if (back >= log->count || back >= HK_LEARN_LOG_ENTRIES) return NULL;
   return &log->ring[(log->count - 1 - back) % HK_LEARN_LOG_ENTRIES];
 }

@@ -53,7 +53,7 @@ typedef struct {
 void hk_learn_log_add(hk_learn_log_t *log, const hk_learn_decision_t *decision);
 
 /* Returns the decision before the last `back` ones; NULL when the log has none or has dropped it. */
-const hk_learn_decision_t *hk_learn_log_get(const hk_learn_log_t *log, uint64_t back);
+const hk_learn_decision_t *hk_learn_log_find(const hk_learn_log_t *log, uint64_t back);
 
 const char *hk_learn_state_text(hk_learn_state_t state);
 

@@ -98,7 +98,7 @@ static void learning_section(hk_format_t *out, const hk_form_t *form, const hk_s
   form->text(out, "state", learned->is_fixed ? "fixed" : hk_learn_state_text(learned->state));
   form->begin_list(out, "decisions");
   for (uint64_t back = HK_LEARN_LOG_ENTRIES; back-- > 0;) {
-    const hk_learn_decision_t *decision = hk_learn_log_get(&learned->log, back);
+    const hk_learn_decision_t *decision = hk_learn_log_find(&learned->log, back);
     if (decision == NULL) continue;
     char buffer[DECISION_BYTES];
     hk_format_t text;

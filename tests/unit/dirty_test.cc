@@ -64,7 +64,7 @@ HK_FRESH_TEST(Idle, ALateOptionIsFollowed) {
   EXPECT_TRUE(Learned().is_fixed);
   EXPECT_EQ(Learned().price.ns_per_mib_second, HK_PRICE_LEAN);
   hk_learn_t learned = Learned();
-  EXPECT_EQ(hk_learn_log_get(&learned.log, 0)->reason, static_cast<uint32_t>(hk_learn_price_changed));
+  EXPECT_EQ(hk_learn_log_find(&learned.log, 0)->reason, static_cast<uint32_t>(hk_learn_price_changed));
 }
 
 HK_FRESH_TEST(Idle, TheLearnedStateIsThatOfTheOptions) {

@@ -299,11 +299,11 @@ void SetUpNamed() {
   named = hk_named_create(hk_named_heap, "scene");
 }
 
-void GetPart() { (void)hk_part_get(named); }
+void AcquirePart() { (void)hk_part_acquire(named); }
 
 void SetUpPart() {
   SetUpNamed();
-  GetPart();
+  AcquirePart();
 }
 
 // The thread has its part, once, and another thread may not take it. In a child of _Fork the part may be lost; the
@@ -311,7 +311,7 @@ void SetUpPart() {
 Verdict LookAtParts(bool hook_has_run) {
   hk_lock_wait_for_repair();
   if (hook_has_run || !is_child_of_handler) {
-    hk_heap_t *part = hk_part_get(named);
+    hk_heap_t *part = hk_part_acquire(named);
     if (part == nullptr) return kNoMemory;
     if (hk_heap_take_this(part)) return kOwnIsInThePool;
     visited = 0;
@@ -329,7 +329,7 @@ Verdict LookAtParts(bool hook_has_run) {
 void VisitOwnParts() { hk_part_visit_own(CountVisit); }
 void VisitNamed() { hk_part_visit(named, CountVisit); }
 
-TEST_F(ForkWindow, APartIsMade) { StepByBoth({SetUpNamed, GetPart, LookAtParts}); }
+TEST_F(ForkWindow, APartIsMade) { StepByBoth({SetUpNamed, AcquirePart, LookAtParts}); }
 TEST_F(ForkWindow, AThreadVisitsItsParts) { StepByBoth({SetUpPart, VisitOwnParts, LookAtParts}); }
 // Another thread had withdrawn the part, and is not in the child. No hook settles it there.
 TEST(ForkWindowOfNamed, EndsInAChildWithoutAPartThatNoThreadHas) {
@@ -337,7 +337,7 @@ TEST(ForkWindowOfNamed, EndsInAChildWithoutAPartThatNoThreadHas) {
   int verdict = InChild([] {
     hk_lifecycle_start();
     SetUpPart();
-    hk_store_relaxed(&hk_part_get(named)->part.thread_variable, nullptr);
+    hk_store_relaxed(&hk_part_acquire(named)->part.thread_variable, nullptr);
     pid_t child = UnderscoreFork()();
     if (child != 0) return WaitForChild(child);
     alarm(kChildSeconds);

@@ -50,12 +50,12 @@ class Learn : public testing::Test {
     char text[200];
     hk_format_t format;
     hk_format_init(&format, text, sizeof text);
-    hk_learn_decision_text(hk_learn_log_get(&learn_.log, 0), &format);
+    hk_learn_decision_text(hk_learn_log_find(&learn_.log, 0), &format);
     return text;
   }
 
   bool HasDecided(hk_learn_reason_t reason) const {
-    for (uint64_t back = 0; const hk_learn_decision_t *decision = hk_learn_log_get(&learn_.log, back); back++) {
+    for (uint64_t back = 0; const hk_learn_decision_t *decision = hk_learn_log_find(&learn_.log, back); back++) {
       if (decision->reason == reason) return true;
     }
     return false;
@@ -203,7 +203,7 @@ TEST_F(Learn, WhatIsFixedLearnsNothing) {
   EXPECT_EQ(Timeout(), BreakEven());
   EXPECT_EQ(learn_.epoch, 0u);
   EXPECT_EQ(memcmp(learn_.owed, before.owed, sizeof learn_.owed), 0);
-  EXPECT_EQ(hk_learn_log_get(&learn_.log, 1), nullptr) << "nothing was decided since the start";
+  EXPECT_EQ(hk_learn_log_find(&learn_.log, 1), nullptr) << "nothing was decided since the start";
   hk_learn_fix(&learn_, false);
   Burst(20, 50 * HK_MIB, 20 * BreakEven());
   EXPECT_LT(Timeout(), BreakEven());
@@ -407,15 +407,15 @@ TEST_F(Learn, RatingsFollowCosts) {
 
 TEST_F(Learn, TheLogKeepsTheLast) {
   hk_learn_log_t log = {};
-  EXPECT_EQ(hk_learn_log_get(&log, 0), nullptr);
+  EXPECT_EQ(hk_learn_log_find(&log, 0), nullptr);
   for (uint64_t i = 0; i < HK_LEARN_LOG_ENTRIES + 5; i++) {
     hk_learn_decision_t decision = {};
     decision.epoch = i;
     hk_learn_log_add(&log, &decision);
   }
-  EXPECT_EQ(hk_learn_log_get(&log, 0)->epoch, HK_LEARN_LOG_ENTRIES + 4);
-  EXPECT_EQ(hk_learn_log_get(&log, HK_LEARN_LOG_ENTRIES - 1)->epoch, 5u);
-  EXPECT_EQ(hk_learn_log_get(&log, HK_LEARN_LOG_ENTRIES), nullptr);
+  EXPECT_EQ(hk_learn_log_find(&log, 0)->epoch, HK_LEARN_LOG_ENTRIES + 4);
+  EXPECT_EQ(hk_learn_log_find(&log, HK_LEARN_LOG_ENTRIES - 1)->epoch, 5u);
+  EXPECT_EQ(hk_learn_log_find(&log, HK_LEARN_LOG_ENTRIES), nullptr);
 }
 
 TEST_F(Learn, ARecordGoesOnWhereItWas) {
@@ -428,7 +428,7 @@ TEST_F(Learn, ARecordGoesOnWhereItWas) {
   EXPECT_EQ(hk_learn_timeout_ms(&later), Timeout());
   EXPECT_EQ(later.state, learn_.state);
   for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) EXPECT_EQ(later.owed[k], learn_.owed[k]);
-  EXPECT_EQ(hk_learn_log_get(&later.log, 0)->reason, hk_learn_loaded);
+  EXPECT_EQ(hk_learn_log_find(&later.log, 0)->reason, hk_learn_loaded);
   unsigned char again[HK_LEARN_RECORD_BYTES];
   hk_learn_export(&later, again);
   EXPECT_EQ(memcmp(bytes, again, sizeof bytes), 0);
@@ -444,7 +444,7 @@ TEST_F(Learn, MeasuredCostsMoveTheTimeoutsAndKeepWhatWasLearned) {
   EXPECT_EQ(learn_.leader, leader);
   EXPECT_EQ(learn_.state, state);
   EXPECT_EQ(learn_.owed[HK_PRICE_BREAK_EVEN], 2 * owed);
-  EXPECT_EQ(hk_learn_log_get(&learn_.log, 0)->reason, hk_learn_measured);
+  EXPECT_EQ(hk_learn_log_find(&learn_.log, 0)->reason, hk_learn_measured);
   EXPECT_NE(LastDecision().find("purging and faulting in a MiB take 900 us instead of 450"), std::string::npos);
   ASSERT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));
   EXPECT_EQ(BreakEven(), 2 * break_even_ms / 10) << "another price keeps the costs";

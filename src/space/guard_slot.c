@@ -365,8 +365,6 @@ static slot_t *slot_at(uintptr_t address) {
   return address - range < range_bytes ? paged_at(address) : large_at(address);
 }
 
-bool hk_guard_slot_has(uintptr_t address) { return slot_at(address) != NULL; }
-
 static size_t distance_to(const hk_guard_view_t *view, uintptr_t address) {
   if (address < view->start) return view->start - address;
   return address >= view->start + view->bytes ? address - (view->start + view->bytes) : 0;

@@ -79,9 +79,6 @@ hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *dee
  * protected. */
 void hk_guard_slot_drop_addresses(void);
 
-/* For tests: returns whether the address lies in a slot or in a guard page beside one. Takes no lock. */
-bool hk_guard_slot_has(uintptr_t address);
-
 /* Finds the block, live or freed, that the address lies in or is nearest to. Returns false when there is none. Takes no
  * lock and writes nothing, so a signal handler may call it. */
 bool hk_guard_slot_find(uintptr_t address, hk_guard_view_t *view);

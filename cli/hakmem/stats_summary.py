@@ -25,7 +25,7 @@ def lines(now: Dict[str, Any], pid: int, name: str) -> List[str]:
         _part("live", parts["live"], now, f"of {size(live['bytes'])} in {blocks} blocks"),
         _part("free", free, now, _of_free(now)),
         _part("dirty", kept, now, f"kept for reuse; {size(events['purged'])} purged"),
-        _part("own records", parts["metadata"], now, f"of {plural(memory['heaps'], 'heap')}"),
+        _part("metadata", parts["metadata"], now, f"of {plural(memory['heaps'], 'heap')}"),
         _part("not malloc", parts["not_malloc"], now, "programs, stacks, files"),
         f"huge pages  {size(events['huge_asked']):>10}          advised, {size(events['huge_refused'])} refused",
         f"trouble     {_trouble(events)}",

@@ -20,11 +20,13 @@ from click.testing import CliRunner
 from hakmem import watched
 from hakmem.attach import Refused
 from hakmem.explain import process_memory
+from hakmem.explain.explain import TELL
 from hakmem.explain.rounding import Scale
 from hakmem.explain.sites import of_process
 from hakmem.main import cli
 from hakmem.old_figures import OLD_FIGURES
 from hakmem.page.watch import profile_on
+from hakmem.top.figures import PARTS
 from report_support import KIB, MIB, TERMINAL, save, sites, snapshot
 
 _TERM = re.compile(r"([a-z ]+?) (-?[\d,.]+)(?: \([^)]*\))?(?: \+ |\Z)")
@@ -442,3 +444,12 @@ def test_the_process_goes_on(tool: Tool, library: Path) -> None:
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(30) == 0
+
+
+def test_a_part_has_one_name_in_all_commands() -> None:
+    """A reader compares what `hakmem top` shows with what `hakmem explain` says about it."""
+    explained = {figure: name for figure, (name, _) in TELL.items()}
+    shown = {figure: name for figure, name, _ in PARTS}
+    shared = explained.keys() & shown.keys()
+    assert shared >= {"live", "free_in_slabs", "uncarved", "lazy", "metadata", "not_malloc"}
+    assert {figure: explained[figure] for figure in shared} == {figure: shown[figure] for figure in shared}

@@ -12,7 +12,7 @@ from hakmem.metrics import size
 # The most sites that the equation counts as holders of free blocks.
 _MOST_NAMED = 3
 
-_TELL: Dict[str, Tuple[str, Callable[[Part, Evidence], None]]] = {
+TELL: Dict[str, Tuple[str, Callable[[Part, Evidence], None]]] = {
     "live": ("live", reasons.live),
     "inside_blocks": ("inside blocks", reasons.inside_blocks),
     "free_in_slabs": ("free in slabs", reasons.free_in_slabs),
@@ -56,7 +56,7 @@ def _parts(evidence: Evidence, resident: int) -> List[Part]:
     for key, amount in amounts.items():
         if not amount:
             continue
-        title, tell = _TELL[key]
+        title, tell = TELL[key]
         part = Part(key, title, amount)
         tell(part, evidence)
         if key == "free_in_slabs":

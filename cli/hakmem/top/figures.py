@@ -13,12 +13,12 @@ SELDOM = ("lazy",)
 PARTS: Tuple[Tuple[str, str, str], ...] = (
     ("live", "live", "green"),
     ("free_in_slabs", "free in slabs", "yellow"),
-    ("uncarved", "not carved yet", "bright_yellow"),
+    ("uncarved", "never used", "bright_yellow"),
     ("kept_by_heaps", "kept by heaps", "cyan"),
     ("dirty_slabs", "dirty", "bright_cyan"),
     ("large_dirty", "dirty, above 1 MiB", "blue"),
     ("lazy", "purged lazily", "bright_blue"),
-    ("metadata", "own records", "magenta"),
+    ("metadata", "metadata", "magenta"),
     ("not_malloc", "not malloc", "white"),
 )
 _FREE = ("free_in_slabs", "uncarved", "kept_by_heaps", "dirty_slabs", "large_dirty")

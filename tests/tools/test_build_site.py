@@ -125,3 +125,10 @@ def test_documents_and_comments_name_sources_that_are_there() -> None:
     named = {(found, path.name) for path in texts for found in name.findall(path.read_text())}
     assert len(named) > 500
     assert not sorted(pair for pair in named if not (ROOT / "src" / pair[0]).is_file())
+
+
+def test_the_page_of_the_tests_has_each_folder() -> None:
+    page = (ROOT / "tests/README.md").read_text()
+    folders = [path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name[0] not in "._"]
+    assert len(folders) > 10
+    assert not [name for name in folders if not re.search(rf"`{name}/|^## {name}/", page, re.MULTILINE)]

@@ -20,7 +20,7 @@ class LowWater : public testing::Test {
  protected:
   void Note(size_t in_use_bytes) {
     size_t returning_bytes = hk_level_returning_bytes(&level_, now_ms_, kWindow, in_use_bytes);
-    hk_low_water_note(&trough_, now_ms_, kWindow, in_use_bytes, returning_bytes);
+    hk_low_water_note(&low_water_, now_ms_, kWindow, in_use_bytes, returning_bytes);
     hk_level_note(
         &level_, now_ms_, in_use_bytes, [](void *, size_t, uint64_t) {}, nullptr);
   }
@@ -33,14 +33,14 @@ class LowWater : public testing::Test {
     Note(kPeak);
   }
 
-  size_t Credit(size_t in_use_bytes) const { return hk_low_water_credit_bytes(&trough_, in_use_bytes, kPeak); }
+  size_t Credit(size_t in_use_bytes) const { return hk_low_water_credit_bytes(&low_water_, in_use_bytes, kPeak); }
 
   void SetUp() override {
     Note(0);
-    hk_low_water_note_refault(&trough_, kBytes / 2);
+    hk_low_water_note_refault(&low_water_, kBytes / 2);
   }
 
-  hk_low_water_t trough_ = {};
+  hk_low_water_t low_water_ = {};
   hk_level_t level_ = {};
   uint64_t now_ms_ = 123456;
 };
@@ -71,15 +71,15 @@ TEST_F(LowWater, TheLowestCounts) {
 
 TEST_F(LowWater, TwiceWhatIsRefaultedIsCreditAtOnce) {
   Go({80});
-  hk_low_water_note_refault(&trough_, 24 * HK_MIB);
+  hk_low_water_note_refault(&low_water_, 24 * HK_MIB);
   EXPECT_EQ(Credit(kPeak), kBytes + 48 * HK_MIB);
-  hk_low_water_note_refault(&trough_, SIZE_MAX);
+  hk_low_water_note_refault(&low_water_, SIZE_MAX);
   EXPECT_EQ(Credit(kPeak), SIZE_MAX);
 }
 
 // The credit that a climb leaves at the end of a window.
 TEST_F(LowWater, ItEndsAtTwiceWhatWasTakenAgain) {
-  hk_low_water_note_refault(&trough_, HK_GIB);
+  hk_low_water_note_refault(&low_water_, HK_GIB);
   Go({80, 40, 70, 80, 70, 75});
   EndWindow();
   EXPECT_EQ(Credit(kPeak), 80 * HK_MIB) << "the 40 MiB, in two steps";
@@ -95,14 +95,14 @@ TEST_F(LowWater, ItEndsAtTwiceWhatWasTakenAgain) {
 
 // A program that begins to use more has not taken that again.
 TEST_F(LowWater, NewMemoryIsNotTakenAgain) {
-  hk_low_water_note_refault(&trough_, HK_GIB);
+  hk_low_water_note_refault(&low_water_, HK_GIB);
   Go({4, 0, 4, 80});
   EndWindow();
   EXPECT_EQ(Credit(kPeak), 8 * HK_MIB);
 }
 
 TEST_F(LowWater, WhatIsTakenAfterAWindowIsNotTakenAgain) {
-  hk_low_water_note_refault(&trough_, HK_GIB);
+  hk_low_water_note_refault(&low_water_, HK_GIB);
   Go({80, 40});
   now_ms_ += kWindow + 1;
   Go({80});
@@ -112,14 +112,14 @@ TEST_F(LowWater, WhatIsTakenAfterAWindowIsNotTakenAgain) {
 
 TEST_F(LowWater, StepsOnTheWayDownAreNone) {
   Go({80, 56, 62, 40, 44, 0});
-  EXPECT_EQ(trough_.low_bytes, 0u) << "an eighth of where it turned";
+  EXPECT_EQ(low_water_.low_bytes, 0u) << "an eighth of where it turned";
   Go({1});
-  EXPECT_EQ(trough_.low_bytes, 1u) << "nothing in use is a low, too";
+  EXPECT_EQ(low_water_.low_bytes, 1u) << "nothing in use is a low, too";
 }
 
 TEST_F(LowWater, StepsOnTheWayUpAreNone) {
   Go({40, 36, 80, 71, 75, 80});
-  EXPECT_EQ(trough_.low_bytes, 0u);
+  EXPECT_EQ(low_water_.low_bytes, 0u);
 }
 
 TEST_F(LowWater, FarBelowThePeakSmallSwingsCount) {
@@ -129,9 +129,9 @@ TEST_F(LowWater, FarBelowThePeakSmallSwingsCount) {
 
 TEST_F(LowWater, InASmallProgramLessThanAMiBIsNoTurn) {
   for (size_t in_use : {3 * HK_MIB, 2 * HK_MIB + 1, 3 * HK_MIB}) Note(in_use);
-  EXPECT_EQ(trough_.low_bytes, 0u);
+  EXPECT_EQ(low_water_.low_bytes, 0u);
   for (size_t in_use : {2 * HK_MIB, 3 * HK_MIB}) Note(in_use);
-  EXPECT_EQ(trough_.low_bytes, 2 * HK_MIB);
+  EXPECT_EQ(low_water_.low_bytes, 2 * HK_MIB);
 }
 
 TEST_F(LowWater, ALowIsForgottenAfterTwoWindowsWithOthers) {
@@ -147,7 +147,7 @@ TEST_F(LowWater, ALowIsForgottenAfterTwoWindowsWithOthers) {
 TEST_F(LowWater, WhereNothingChangesTheLowIsNotForgotten) {
   Go({80, 20, 80});
   for (int i = 0; i < 9; i++) EndWindow();
-  hk_low_water_note_refault(&trough_, kBytes / 2);
+  hk_low_water_note_refault(&low_water_, kBytes / 2);
   EXPECT_GE(Credit(20 * HK_MIB), kBytes);
 }
 
@@ -178,7 +178,7 @@ TEST_F(LowWater, OneThatStepsDownForLongRisesFromItsLastStep) {
   Go({20});
   now_ms_ += kWindow / 2;
   Go({80});
-  hk_low_water_note_refault(&trough_, kBytes / 2);
+  hk_low_water_note_refault(&low_water_, kBytes / 2);
   EXPECT_EQ(Credit(20 * HK_MIB), kBytes);
 }
 
@@ -190,12 +190,12 @@ TEST_F(LowWater, TimeThatStepsBackCountsAsNone) {
 }
 
 TEST_F(LowWater, LargeNumbersDoNotOverflow) {
-  hk_low_water_note(&trough_, now_ms_, kWindow, SIZE_MAX, SIZE_MAX);
-  hk_low_water_note(&trough_, now_ms_, kWindow, SIZE_MAX, SIZE_MAX);
-  hk_low_water_note_refault(&trough_, SIZE_MAX);
-  EXPECT_EQ(hk_low_water_credit_bytes(&trough_, SIZE_MAX, SIZE_MAX), SIZE_MAX);
-  EXPECT_EQ(hk_low_water_credit_bytes(&trough_, 0, SIZE_MAX), 0u);
-  size_t half = hk_low_water_credit_bytes(&trough_, SIZE_MAX - SIZE_MAX / 16 * 3, SIZE_MAX);
+  hk_low_water_note(&low_water_, now_ms_, kWindow, SIZE_MAX, SIZE_MAX);
+  hk_low_water_note(&low_water_, now_ms_, kWindow, SIZE_MAX, SIZE_MAX);
+  hk_low_water_note_refault(&low_water_, SIZE_MAX);
+  EXPECT_EQ(hk_low_water_credit_bytes(&low_water_, SIZE_MAX, SIZE_MAX), SIZE_MAX);
+  EXPECT_EQ(hk_low_water_credit_bytes(&low_water_, 0, SIZE_MAX), 0u);
+  size_t half = hk_low_water_credit_bytes(&low_water_, SIZE_MAX - SIZE_MAX / 16 * 3, SIZE_MAX);
   EXPECT_NEAR(static_cast<double>(half), static_cast<double>(SIZE_MAX) / 2, 0x1p40);
 }
 

@@ -20,6 +20,7 @@ bool hk_sample_hook_forget(uintptr_t address, bool is_freed) {
   return false;
 }
 void hk_sample_hook_forget_named(const struct hk_named *named) { (void)named; }
+void hk_sample_hook_forget_code(void) {}
 void hk_sample_hook_tell_named(const struct hk_named *named) { (void)named; }
 hk_sample_life_t hk_sample_hook_find(uintptr_t address, hk_sample_t *sample) {
   (void)address, (void)sample;

@@ -64,6 +64,10 @@ void hk_sample_hook_tell_named(const struct hk_named *named);
 /* Removes all samples in the blocks of a named heap, which are about to be freed. */
 void hk_sample_hook_forget_named(const struct hk_named *named);
 
+/* Forgets how stacks are walked through the code of each module. Called before a module is loaded: it may get the
+ * addresses of one that was unloaded. */
+void hk_sample_hook_forget_code(void);
+
 /* Looks up any value, and fills `*sample` for a live or freed sample. While another thread frees the sample, either
  * state may be returned. */
 hk_sample_life_t hk_sample_hook_find(uintptr_t address, hk_sample_t *sample);

@@ -13,6 +13,7 @@
 #include "policy/safety.h"
 #include "policy/sampling.h"
 #include "space/region_map.h"
+#include "unwind/rule_cache.h"
 #include "unwind/unwind_cache.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -111,6 +112,8 @@ hk_site_t *hk_sample_hook_site(void) {
   hk_store_relaxed(&is_inside, was_inside);
   return site;
 }
+
+void hk_sample_hook_forget_code(void) { hk_rule_cache_forget(); }
 
 bool hk_sample_hook_is_inside(void) { return hk_load_relaxed(&is_inside); }
 

@@ -2,7 +2,8 @@
  *
  * A module that is opened with the flag binds malloc and free to the C library that it is linked with, ahead of any
  * preloaded one. A block that crosses the module's border then reaches the wrong allocator. Without the flag the module
- * binds as every other one. The option `deepbind` keeps the flag.
+ * binds as every other one. The option `deepbind` keeps the flag. Besides, the profile forgets the code of modules that
+ * were unloaded: the new one may get their addresses.
  *
  * The C library takes its return address for the caller: the caller's namespace, search path and $ORIGIN follow from
  * it. So both functions change the flags and jump to the C library's own. C has no such jump, so they are assembly. The
@@ -18,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/sample_hook.h"
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "os/loaded_symbol.h"
@@ -64,6 +66,7 @@ static hk_dlopen_jump_t prepare(_Atomic(function_t) *next, const char *name, fun
     found = find_next(name, own);
     hk_store_relaxed(next, found);
   }
+  hk_sample_hook_forget_code();
   hk_option_load(); /* a library's constructor may call before this library's own has run */
   return (hk_dlopen_jump_t){found, hk_option.deepbind ? flags : flags & ~RTLD_DEEPBIND};
 }

@@ -20,7 +20,10 @@ typedef struct {
   _Atomic(uint64_t) words[RULE_WORDS];
 } entry_t;
 
-static entry_t entries[(1u << SET_COUNT_SHIFT) * WAYS];
+#define ENTRY_COUNT ((1u << SET_COUNT_SHIFT) * WAYS)
+
+static entry_t entries[ENTRY_COUNT];
+static _Atomic(bool) has_entries; /* false: no entry's memory was touched since it was forgotten */
 
 static uint64_t key_of(uintptr_t pc, const hk_module_t *module) {
   return hk_hash_add(hk_hash_add(pc, module->start), module->index);
@@ -66,4 +69,13 @@ void hk_rule_cache_put(uintptr_t pc, const hk_module_t *module, const hk_frame_r
   memcpy(words, rule, sizeof *rule);
   for (unsigned i = 0; i < RULE_WORDS; i++) hk_store_relaxed(&entry->words[i], words[i]);
   hk_store_relaxed(&entry->check, check_of(key_of(pc, module), words));
+  if (!hk_load_relaxed(&has_entries)) hk_store_relaxed(&has_entries, true);
+}
+
+void hk_rule_cache_forget(void) {
+  if (!hk_load_relaxed(&has_entries)) return;
+  hk_store_relaxed(&has_entries, false);
+  for (unsigned i = 0; i < ENTRY_COUNT; i++) {
+    if (hk_load_relaxed(&entries[i].check) != 0) hk_store_relaxed(&entries[i].check, 0);
+  }
 }

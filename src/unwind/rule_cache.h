@@ -17,6 +17,9 @@ HK_C_BEGIN
 bool hk_rule_cache_get(uintptr_t pc, const hk_module_t *module, hk_frame_rule_t *rule);
 void hk_rule_cache_put(uintptr_t pc, const hk_module_t *module, const hk_frame_rule_t *rule);
 
+/* Forgets all rules. A module that was unloaded may have had addresses that the next one gets. */
+void hk_rule_cache_forget(void);
+
 HK_C_END
 
 #endif /* HK_UNWIND_RULE_CACHE_H */

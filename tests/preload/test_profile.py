@@ -111,6 +111,30 @@ def test_code_that_is_gone(runner: Runner, program: Program, shim: Callable[[str
     in_use(profile)
 
 
+def test_code_that_is_rebuilt(library: Path, program: Program, shim: Callable[[str], Path], tmp_path: Path) -> None:
+    """A library that was built again gets the addresses of the one that was closed, and has frames of its own."""
+    plugin, file = tmp_path / "plugin.so", tmp_path / "heap.pb.gz"
+    variables = {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_RATE": str(RATE), "HAKMEM_PROFILE_FILE": str(file)}
+    with subprocess.Popen(
+        [program("profile_sites")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**environment(library, None), **variables, "PROFILE_PLUGIN": str(plugin)},
+    ) as running:  # fmt: skip
+        assert running.stdin is not None and running.stdout is not None
+        for name in ("framed_plugin", "framed_plugin_rebuilt"):
+            assert running.stdout.readline() == "ok\n"
+            shutil.copy(shim(name), tmp_path / "new.so")
+            (tmp_path / "new.so").replace(plugin)
+            running.stdin.write("plugin\n")
+            running.stdin.flush()
+        assert running.stdout.readline() == "ok\n"
+        running.stdin.close()
+    assert running.returncode == 0
+    profile = read(str(file))
+    column = profile.column("inuse_space")
+    # Both have the same addresses, and so the same stack.
+    assert is_near({"one": max(one.values[column] for one in profile.samples)}, {"one": 2 * 20 * 1000 * 1000})
+
+
 @pytest.mark.parametrize("prefix", ["", "-"])
 def test_files_that_cannot_be_made(runner: Runner, program: Program, tmp_path: Path, prefix: str) -> None:
     """One line, at the start where it shows then; what stands there stays; a `-` says nothing."""

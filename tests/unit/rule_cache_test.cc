@@ -42,6 +42,17 @@ TEST(RuleCache, IsOfAnAddressAndItsModule) {
   EXPECT_FALSE(IsFound(0x401000, {0x300000, 0x480000, 0x500000}));
 }
 
+TEST(RuleCache, ForgetsAll) {
+  for (uintptr_t pc = 0x30000000; pc < 0x30000000 + 20000; pc++) Put(pc);
+  hk_rule_cache_forget();
+  for (uintptr_t pc = 0x30000000; pc < 0x30000000 + 20000; pc++) ASSERT_FALSE(IsFound(pc));
+  Put(0x401000);
+  EXPECT_TRUE(IsFound(0x401000));
+  hk_rule_cache_forget();
+  EXPECT_FALSE(IsFound(0x401000));
+  hk_rule_cache_forget();  // nothing to forget
+}
+
 // A program's stacks go through some 800 addresses. If each had one place, a fifth of them would push out another one.
 TEST(RuleCache, KeepsNearlyAllThatAProgramGoesThrough) {
   constexpr unsigned kCount = 800;

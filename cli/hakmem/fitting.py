@@ -9,6 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from hakmem.errors import escaped
 from hakmem.folding import columns, fold, known_columns
 
 __all__ = ["columns", "known_columns", "narrowed", "print_table", "print_words"]
@@ -19,7 +20,7 @@ _LEAST_NAME = 18
 
 def print_words(out: Console, text: str, style: str = "", indent: str = "") -> None:
     """Prints a text, folded at words; the lines after the first begin with `indent`."""
-    for line in fold(text, out.width, indent):
+    for line in fold(escaped(text), out.width, indent):
         out.print(Text(line, style=style), soft_wrap=True)
 
 

@@ -7,7 +7,7 @@ from typing import List, Mapping, Optional, Sequence
 
 import click
 
-from hakmem.errors import write_stderr
+from hakmem.errors import escaped, write_stderr
 from hakmem.folding import columns_of_stderr, fold_command, known_columns
 
 _LABEL = "next: "
@@ -46,4 +46,18 @@ def options(given: Mapping[str, object]) -> List[str]:
 
 def words(command: Sequence[str]) -> str:
     """A program and its arguments, as a shell takes them."""
-    return " ".join(shlex.quote(word) for word in command)
+    return " ".join(_quoted(word) for word in command)
+
+
+def _quoted(word: str) -> str:
+    """Control characters are escaped: they must not reach a terminal."""
+    plain = escaped(word)
+    if plain == word:
+        return shlex.quote(word)
+    codes = "".join(one if one == escaped(one) and one not in "'\\" else _codes(one) for one in word)
+    return f"$'{codes}'"
+
+
+def _codes(character: str) -> str:
+    """Each byte of three octal digits, which end there in each shell."""
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Iterator
 
 import pytest
 from cli_support import Compile, Tool
+from profile_support import named
 from watched_support import SOURCE, Watched
 
 LEAKY = r"""
@@ -91,3 +93,43 @@ def test_a_plot_has_such_a_title(tool: Tool, library: Path, leaky: str) -> None:
     pytest.importorskip("matplotlib")
     good(tool, "compare", "--rounds", "1", "--warmup", "0", "--plot", f"{FOLDER}/plot.svg", "--", leaky)
     assert "caf?" in (tool.folder / FOLDER / "plot.svg").read_text("utf-8")
+
+
+EVIL = "it's\x1b[31m\\"
+
+
+def test_control_characters_in_a_result_are_escaped(
+    tool: Tool, library: Path, compile_c: Compile, tmp_path: Path
+) -> None:
+    """A shell takes the program that the last line names."""
+    (tmp_path / EVIL).mkdir()
+    program = shutil.copy(compile_c("leaky", LEAKY, "-g"), tmp_path / EVIL)
+    for words in (
+        ("doctor",),
+        ("leaks", "--"),
+        ("compare", "--allocators", "hakmem", "--rounds", "1", "--warmup", "0", "--"),
+    ):
+        done = tool(*words, program)
+        text = done.stdout + done.stderr
+        assert done.returncode == 0 and "\x1b" not in text and EVIL.replace("\x1b", "") not in text, text
+        (tip,) = re.findall(r"^next: hakmem((?:.*\\\n)*.*)$", text, re.MULTILINE)  # the lines that a shell takes as one
+        if bash := shutil.which("bash"):
+            shown = subprocess.run([bash, "-c", f"printf '%s\\n' {tip}"], stdout=subprocess.PIPE, check=True)
+            assert os.fsencode(program) in shown.stdout.splitlines()
+
+
+def test_control_characters_in_the_name_of_a_process_are_escaped(tool: Tool, library: Path, compile_c: Compile) -> None:
+    renamed = SOURCE.replace("int main(void) {", 'int main(void) { prctl(PR_SET_NAME, "it\\033[31m");')
+    process = Watched(compile_c("renamed", f"#include <sys/prctl.h>\n{renamed}"), library)
+    with process.process:
+        for words in (("stats",), ("top", "--once"), ("explain",)):
+            text = tool(*words, process.pid).stdout
+            assert re.search(r"\bit(\\x1b|\?)\[31m", text) and "\x1b" not in text, text
+        process.end()
+
+
+def test_control_characters_in_a_profile_are_escaped(tool: Tool, tmp_path: Path) -> None:
+    for name, blocks in (("before", 1), ("after", 2)):
+        (tmp_path / name).write_bytes(named({("it\x1b[31m",): (blocks, blocks * 100, blocks, blocks * 100)}))
+    text = tool("diff", "before", "after").stdout
+    assert "it\\x1b[31m" in text and "\x1b" not in text

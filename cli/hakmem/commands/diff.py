@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Tuple
 import click
 
 from hakmem import fitting, next_step
-from hakmem.errors import say
+from hakmem.errors import escaped, say
 from hakmem.metrics import size
 from hakmem.output import reserve
 from hakmem.profile.changes import Change, Section, load, of_profiles, of_snapshots, remarks
@@ -63,7 +63,7 @@ def diff(
             kind = "profile" if isinstance(before, Profile) else "statistics"
             output.write(json.dumps(_document(kind, before_name, after_name, sections), indent=1) + "\n")
     if json_file != "-":
-        text = "\n".join(line for section in sections for line in _lines(section, rows))
+        text = "\n".join(escaped(line) for section in sections for line in _lines(section, rows))
         click.echo(text or "nothing changed")
         next_step.tell(f"hakmem {next_step.words(_next(before, after_name, by, folders))}")
 

@@ -16,7 +16,7 @@ from hakmem import environment, fitting, musl, next_step, paths, table
 from hakmem.doctor.examination import Examination, examine
 from hakmem.doctor.finding import Finding, Level
 from hakmem.elf_check import follow
-from hakmem.errors import EXIT_CANNOT, plural
+from hakmem.errors import EXIT_CANNOT, escaped, plural
 from hakmem.kernel_files import KernelFiles
 from hakmem.output import reserve
 from hakmem.program import Program, resolve
@@ -68,7 +68,7 @@ def _print(examination: Examination) -> None:
 def _print_list(out: Console, examination: Examination) -> None:
     """Each finding stands below its subject, because a column of its own would break paths."""
     for finding in examination.findings:
-        out.print(Text(finding.level.value, style=_STYLES[finding.level]), finding.subject, soft_wrap=True)
+        out.print(Text(finding.level.value, style=_STYLES[finding.level]), escaped(finding.subject), soft_wrap=True)
         for label, text in (("", finding.found), *_reasons(finding)):
             fitting.print_words(out, f"  {label}{text}", "dim" if label else "", "       " if label else "  ")
 
@@ -79,7 +79,7 @@ def _print_table(out: Console, examination: Examination) -> None:
     rows.add_column(no_wrap=True)
     rows.add_column(overflow="fold")
     for finding in examination.findings:
-        rows.add_row(Text(finding.level.value, style=_STYLES[finding.level]), finding.subject, _told(finding))
+        rows.add_row(Text(finding.level.value, style=_STYLES[finding.level]), escaped(finding.subject), _told(finding))
     out.print(rows)
 
 
@@ -89,9 +89,9 @@ def _reasons(finding: Finding) -> Iterator[Tuple[str, str]]:
 
 
 def _told(finding: Finding) -> Text:
-    text = Text(finding.found)
+    text = Text(escaped(finding.found))
     for label, more in _reasons(finding):
-        text.append(f"\n{label}{more}", style="dim")
+        text.append(f"\n{label}{escaped(more)}", style="dim")
     return text
 
 

@@ -12,7 +12,7 @@ from hakmem import next_step, process_files
 from hakmem.attach import Refused, attach
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
-from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_result
+from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, escaped, say, write_result
 from hakmem.explain import snapshot
 from hakmem.folding import columns_of_stderr, known_columns
 from hakmem.leaks import Leaks, document, lines, notes, parse
@@ -157,7 +157,8 @@ def _show(
     # Of several processes, those with findings.
     told = [one for one in answers if one is answers[0] or one[1].of[one[1].kind].samples]
     for pid, found in told if rows is not None else ():
-        text = lines(found, rows or 1, columns_of_stderr() if of_program else known_columns())
+        width = columns_of_stderr() if of_program else known_columns()
+        text = [escaped(line) for line in lines(found, rows or 1, width)]
         if len(answers) > 1:
             text = [f"process {pid}:", *text, ""]
         if of_program:

@@ -9,6 +9,7 @@ import click
 
 from hakmem import next_step, stats_summary, stats_text
 from hakmem.attach import attach
+from hakmem.errors import escaped
 from hakmem.folding import fold, known_columns
 from hakmem.one_of import one_of
 from hakmem.process_or_program import PID
@@ -36,7 +37,7 @@ def stats(form: Optional[str], pid: int) -> None:
     with attach(pid) as attached:
         if form is None:
             now = parse(attached.ask("stats json")).document
-            lines = stats_summary.lines(now, pid, attached.process.name)
+            lines = stats_summary.lines(now, pid, escaped(attached.process.name))
             click.echo("\n".join(part for line in lines for part in fold(line, known_columns(), _INDENT)))
             next_step.tell(f"hakmem explain {pid}, or hakmem stats --all {pid}")
         else:

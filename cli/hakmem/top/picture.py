@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional
 
 from rich.text import Text
 
+from hakmem.errors import escaped
 from hakmem.folding import fold
 from hakmem.metrics import count, size
 from hakmem.top.figures import PARTS, SELDOM, TRENDS, Trend, duration
@@ -72,17 +73,17 @@ def draw(history: History, frame: Frame) -> List[Text]:
 
 def waiting(frame: Frame) -> List[Text]:
     """Before there is an answer."""
-    return [Text(f"{frame.name} ({frame.pid})", style="bold"), Text(frame.trouble or "asking …")]
+    return [Text(f"{escaped(frame.name)} ({frame.pid})", style="bold"), Text(escaped(frame.trouble) or "asking …")]
 
 
 def _head(now: Dict[str, Any], frame: Frame) -> List[Text]:
     memory, live = now["memory"], now["live"]
-    title = Text(f"{frame.name} ({frame.pid})", style="bold")
+    title = Text(f"{escaped(frame.name)} ({frame.pid})", style="bold")
     title.append(f"{_GAP}hakmem {now['version']}, up {duration(now['uptime_ms'] / 1000)}", style="dim")
     if frame.interval is not None:
         title.append(f", every {duration(frame.interval)}", style="dim")
     if frame.trouble:
-        title = Text(frame.trouble, style="bold red")
+        title = Text(escaped(frame.trouble), style="bold red")
     limit = f", limit {size(memory['limit'])}" if memory["limit"] else ""
     totals = f"resident {size(memory['resident'])} (peak {size(memory['peak'])}{limit})"
     more = f"live {size(live['bytes'])} in {count(live['blocks'])} blocks{_GAP}heaps {count(memory['heaps'])}"

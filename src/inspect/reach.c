@@ -253,10 +253,14 @@ static void look_at_words(hk_reach_t *reach, const unsigned char *bytes, size_t 
   }
 }
 
-static size_t copy(hk_reach_t *reach, unsigned char *to, uintptr_t from, size_t bytes) {
+bool hk_reach_goes_on(hk_reach_t *reach) {
   if (reach->may_go_on != NULL && !reach->may_go_on()) reach->is_stopped = true;
   if (reach->is_stopped || hk_os_coarse_ms() >= reach->end_ms) reach->is_cut_short = true;
-  if (reach->is_cut_short) return 0;
+  return !reach->is_cut_short;
+}
+
+static size_t copy(hk_reach_t *reach, unsigned char *to, uintptr_t from, size_t bytes) {
+  if (!hk_reach_goes_on(reach)) return 0;
   size_t copied = hk_os_copy_out(to, from, bytes);
   reach->bytes_read += copied;
   return hk_align_down(copied, sizeof(uintptr_t));

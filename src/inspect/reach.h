@@ -41,6 +41,9 @@ typedef struct {
 bool hk_reach_begin(hk_reach_t *reach, uint64_t most_ms, bool (*may_go_on)(void));
 void hk_reach_end(hk_reach_t *reach);
 
+/* Returns whether the scan has time left, and may go on. Otherwise it is cut short from here on. */
+bool hk_reach_goes_on(hk_reach_t *reach);
+
 /* Excludes the bytes before `address` from the block that the address lies in: they hold what the memory held when it
  * was free. The distance from the block's start is a power of two, at least 16. */
 void hk_reach_narrow(hk_reach_t *reach, uintptr_t address);

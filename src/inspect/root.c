@@ -26,6 +26,9 @@
  * have used them. */
 #define DEAD_STACK_BYTES ((size_t)HK_OS_BARE_STACK_BYTES)
 
+/* The pages that one look at residence tells of. Small, for the calling thread's stack. */
+#define LOOK_PAGES 128
+
 typedef struct {
   uintptr_t start;
   uintptr_t end;
@@ -72,11 +75,36 @@ static void follow(const holes_t *holes, uintptr_t start, uintptr_t end) {
   }
 }
 
-/* Returns whether the path is that of memory which processes may share: mapped without a file, of POSIX, of
- * memfd_create, of System V. */
+/* Follows the runs of resident pages in a range of at most LOOK_PAGES pages. */
+static void follow_runs(const holes_t *holes, uintptr_t start, uintptr_t end, const unsigned char *is_resident) {
+  size_t page_bytes = hk_os_page_size(), count = (end - start) / page_bytes, first;
+  for (size_t i = 0; i < count; i++) {
+    if (!is_resident[i]) continue;
+    for (first = i; i < count && is_resident[i];) i++;
+    follow(holes, start + first * page_bytes, start + i * page_bytes);
+  }
+}
+
+/* Leaves out pages that are not resident. A read would make them so: memory that processes share has no common page of
+ * zeros. */
+static void follow_resident(const holes_t *holes, uintptr_t start, uintptr_t end) {
+  unsigned char is_resident[LOOK_PAGES];
+  for (uintptr_t next; start < end && hk_reach_goes_on(holes->reach); start = next) {
+    next = start + hk_smaller(end - start, LOOK_PAGES * hk_os_page_size());
+    if (hk_os_resident_pages((void *)start, next - start, is_resident)) {
+      follow_runs(holes, start, next, is_resident);
+    } else {
+      follow(holes, start, next);
+    }
+  }
+}
+
+/* Returns whether the path is that of memory which processes may share: mapped without a file, of huge pages, of POSIX,
+ * of memfd_create, of System V. */
 static bool is_shared_memory(const char *path) {
-  return hk_text_after(path, "/dev/zero") != NULL || hk_text_after(path, "/dev/shm/") != NULL ||
-         hk_text_after(path, "/memfd:") != NULL || hk_text_after(path, "/SYSV") != NULL;
+  return hk_text_after(path, "/dev/zero") != NULL || hk_text_after(path, "/anon_hugepage") != NULL ||
+         hk_text_after(path, "/dev/shm/") != NULL || hk_text_after(path, "/memfd:") != NULL ||
+         hk_text_after(path, "/SYSV") != NULL;
 }
 
 /* Returns whether the mapping may hold roots. Reading a device's memory may have effects. A read-only mapping of a file
@@ -141,6 +169,8 @@ static void follow_first_stack(const holes_t *holes, uintptr_t start, uintptr_t 
 static void follow_mapping(const holes_t *holes, const hk_module_mapping_t *mapping, bool is_first_thread) {
   if (!is_first_thread && hk_text_after(mapping->path, "[stack]") != NULL) {
     follow_first_stack(holes, mapping->start, mapping->end);
+  } else if (mapping->is_shared) {
+    follow_resident(holes, mapping->start, mapping->end);
   } else {
     follow(holes, mapping->start, mapping->end);
   }

@@ -3,7 +3,8 @@
  *
  * leaks [threads|shared|fork|wait|churn|epoll]: other threads, or shared memory, keep blocks too; the child tells as
  * well; the program waits for its stdin to end; meanwhile threads allocate, move and free; or one waits in a call that
- * any signal, and a tracer, would end. leaks over: the first thread ends before the program. leaks call|first|run: a
+ * any signal, and a tracer, would end. leaks sparse: large shared memory, of which few pages were touched, keeps two
+ * blocks, and the program waits. leaks over: the first thread ends before the program. leaks call|first|run: a
  * thread that waits in a system call has two blocks, in its registers alone; the first thread waits, with one block's
  * address below its frames and one in the red zone; a thread runs and never waits. */
 #include <errno.h>
@@ -171,11 +172,23 @@ static void keep_in_shared_memory(void) {
   CHECK(file >= 0 && ftruncate(file, 4096) == 0);
   keep_in(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
   keep_in(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  /* Most machines have none. */
+  void *huge = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+  if (huge != MAP_FAILED) keep_in(huge);
   /* The kernel shows a segment's number as its file's, and the first number is 0, as of memory without a file. */
   int first = shmget(IPC_PRIVATE, 4096, 0600), second = shmget(IPC_PRIVATE, 4096, 0600);
   CHECK(first >= 0 && second >= 0);
   keep_in(shmat(second, NULL, 0));
   CHECK(shmctl(first, IPC_RMID, NULL) == 0 && shmctl(second, IPC_RMID, NULL) == 0);
+}
+
+#define SPARSE_BYTES (512 * MIB)
+
+static void keep_in_sparse_memory(void) {
+  char *memory = mmap(NULL, SPARSE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  keep_in((void **)(memory + SPARSE_BYTES / 2));
+  keep_in((void **)(memory + SPARSE_BYTES - 4096));
 }
 
 /* ---- The end of the first thread. */
@@ -335,6 +348,7 @@ int main(int argc, char **argv) {
   void *volatile on_stack = fresh(900);
   if (strcmp(how, "threads") == 0) start_threads();
   if (strcmp(how, "shared") == 0) keep_in_shared_memory();
+  if (strcmp(how, "sparse") == 0) keep_in_sparse_memory();
   clear_stack();
   if (strcmp(how, "fork") == 0) {
     pid_t child = fork();
@@ -347,7 +361,7 @@ int main(int argc, char **argv) {
     CHECK(waitpid(child, &status, 0) == child && status == 0);
   }
   keep_in_registers(how);
-  if (strcmp(how, "wait") == 0) wait_for_end(0);
+  if (strcmp(how, "wait") == 0 || strcmp(how, "sparse") == 0) wait_for_end(0);
   if (strcmp(how, "churn") == 0) wait_for_end(3);
   if (strcmp(how, "epoll") == 0) {
     start(wait_uninterrupted);

@@ -12,6 +12,7 @@
 #include "inspect/sample.h"
 #include "os/os.h"
 #include "os/thread_call.h"
+#include "os/touched_page.h"
 #include "space/meta.h"
 #include "space/region_map.h"
 #include "unwind/module_map.h"
@@ -26,9 +27,6 @@
  * have used them. */
 #define DEAD_STACK_BYTES ((size_t)HK_OS_BARE_STACK_BYTES)
 
-/* The pages that one look at residence tells of. Small, for the calling thread's stack. */
-#define LOOK_PAGES 128
-
 typedef struct {
   uintptr_t start;
   uintptr_t end;
@@ -39,6 +37,14 @@ typedef struct {
   unsigned count;
   hole_t hole[HOLES_MAX];
 } holes_t;
+
+/* Has its own mapping, because the calling thread's stack may be as small as the system allows. */
+typedef struct {
+  holes_t holes;
+  hk_module_map_t map;
+  hk_touched_pages_t touched;
+  unsigned char is_there[HK_TOUCHED_PAGES_MOST];
+} work_t;
 
 static void add(void *context, uintptr_t start, size_t bytes) {
   holes_t *holes = context;
@@ -67,35 +73,43 @@ static hole_t next_hole(const holes_t *holes, uintptr_t address) {
   return next;
 }
 
-static void follow(const holes_t *holes, uintptr_t start, uintptr_t end) {
-  while (start < end) {
-    hole_t hole = next_hole(holes, start);
-    if (hole.start > start) hk_reach_from(holes->reach, start, hk_smaller(hole.start, end) - start);
-    start = hole.end;
+/* Fills `is_there` for whole pages. Returns false where the system does not tell. */
+static bool look(work_t *work, bool is_shared, uintptr_t start, uintptr_t end) {
+  return (is_shared && hk_os_resident_pages((void *)start, end - start, work->is_there)) ||
+         hk_touched_pages_look(&work->touched, start, end - start, work->is_there);
+}
+
+/* Follows the part of the range in the pages from `first` on that `is_there` has. */
+static void follow_runs(const work_t *work, uintptr_t first, uintptr_t start, uintptr_t end) {
+  size_t page_bytes = hk_os_page_size();
+  for (uintptr_t at = start, run_end; at < end; at = run_end) {
+    size_t page = (at - first) / page_bytes;
+    bool is_there = work->is_there[page];
+    do run_end = first + ++page * page_bytes;
+    while (run_end < end && work->is_there[page] == is_there);
+    if (is_there) hk_reach_from(work->holes.reach, at, hk_smaller(run_end, end) - at);
   }
 }
 
-/* Follows the runs of resident pages in a range of at most LOOK_PAGES pages. */
-static void follow_runs(const holes_t *holes, uintptr_t start, uintptr_t end, const unsigned char *is_resident) {
-  size_t page_bytes = hk_os_page_size(), count = (end - start) / page_bytes, first;
-  for (size_t i = 0; i < count; i++) {
-    if (!is_resident[i]) continue;
-    for (first = i; i < count && is_resident[i];) i++;
-    follow(holes, start + first * page_bytes, start + i * page_bytes);
-  }
-}
-
-/* Leaves out pages that are not resident. A read would make them so: memory that processes share has no common page of
- * zeros. */
-static void follow_resident(const holes_t *holes, uintptr_t start, uintptr_t end) {
-  unsigned char is_resident[LOOK_PAGES];
-  for (uintptr_t next; start < end && hk_reach_goes_on(holes->reach); start = next) {
-    next = start + hk_smaller(end - start, LOOK_PAGES * hk_os_page_size());
-    if (hk_os_resident_pages((void *)start, next - start, is_resident)) {
-      follow_runs(holes, start, next, is_resident);
+/* Leaves out pages that were never touched. A read makes those of shared memory resident, and page tables for all. */
+static void follow_touched(work_t *work, bool is_shared, uintptr_t start, uintptr_t end) {
+  size_t page_bytes = hk_os_page_size();
+  for (uintptr_t next; start < end && hk_reach_goes_on(work->holes.reach); start = next) {
+    uintptr_t first = hk_align_down(start, page_bytes);
+    next = first + hk_smaller(hk_align_up(end, page_bytes) - first, HK_TOUCHED_PAGES_MOST * page_bytes);
+    if (look(work, is_shared, first, next)) {
+      follow_runs(work, first, start, hk_smaller(next, end));
     } else {
-      follow(holes, start, next);
+      hk_reach_from(work->holes.reach, start, hk_smaller(next, end) - start);
     }
+  }
+}
+
+static void follow(work_t *work, bool is_shared, uintptr_t start, uintptr_t end) {
+  while (start < end) {
+    hole_t hole = next_hole(&work->holes, start);
+    if (hole.start > start) follow_touched(work, is_shared, start, hk_smaller(hole.start, end));
+    start = hole.end;
   }
 }
 
@@ -160,19 +174,17 @@ static uintptr_t lowest_frame(uintptr_t start, uintptr_t end) {
 
 /* Leaves out the memory below the frames, which is dead. Reads it too if the thread has moved meanwhile, because the
  * thread may have made calls there. */
-static void follow_first_stack(const holes_t *holes, uintptr_t start, uintptr_t end) {
+static void follow_first_stack(work_t *work, uintptr_t start, uintptr_t end) {
   uintptr_t lowest = lowest_frame(start, end);
-  follow(holes, lowest, end);
-  if (lowest != start && lowest_frame(start, end) != lowest) follow(holes, start, lowest);
+  follow(work, false, lowest, end);
+  if (lowest != start && lowest_frame(start, end) != lowest) follow(work, false, start, lowest);
 }
 
-static void follow_mapping(const holes_t *holes, const hk_module_mapping_t *mapping, bool is_first_thread) {
+static void follow_mapping(work_t *work, const hk_module_mapping_t *mapping, bool is_first_thread) {
   if (!is_first_thread && hk_text_after(mapping->path, "[stack]") != NULL) {
-    follow_first_stack(holes, mapping->start, mapping->end);
-  } else if (mapping->is_shared) {
-    follow_resident(holes, mapping->start, mapping->end);
+    follow_first_stack(work, mapping->start, mapping->end);
   } else {
-    follow(holes, mapping->start, mapping->end);
+    follow(work, mapping->is_shared, mapping->start, mapping->end);
   }
 }
 
@@ -184,12 +196,6 @@ static void add_dead_stack(holes_t *holes, const hk_module_mapping_t *mapping, u
   size_t bytes = hk_smaller(frame - mapping->start, DEAD_STACK_BYTES);
   add(holes, frame - bytes, bytes);
 }
-
-/* Has its own mapping, because the calling thread's stack may be as small as the system allows. */
-typedef struct {
-  holes_t holes;
-  hk_module_map_t map;
-} work_t;
 
 /* Returns false when the system lists no mapping. */
 static bool follow_mappings(work_t *work, uintptr_t frame, hk_root_threads_t *threads) {
@@ -203,7 +209,7 @@ static bool follow_mappings(work_t *work, uintptr_t frame, hk_root_threads_t *th
     const hk_module_mapping_t *mapping = &work->map.mapping;
     add_own_module(&work->holes, mapping);
     add_dead_stack(&work->holes, mapping, frame);
-    if (may_have_pointers(mapping)) follow_mapping(&work->holes, mapping, is_first_thread);
+    if (may_have_pointers(mapping)) follow_mapping(work, mapping, is_first_thread);
   }
   hk_module_map_close(&work->map);
   return is_listed || reach->is_cut_short;
@@ -216,7 +222,9 @@ hk_root_result_t hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_
   work->holes.reach = reach;
   add(&work->holes, (uintptr_t)work, work_bytes);
   add_records(&work->holes);
+  hk_touched_pages_open(&work->touched, work);
   bool is_followed = follow_mappings(work, frame, threads);
+  hk_touched_pages_close(&work->touched);
   (void)hk_os_unmap(work, work_bytes);
   return is_followed ? hk_root_followed : hk_root_no_mappings;
 }

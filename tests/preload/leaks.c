@@ -3,10 +3,10 @@
  *
  * leaks [threads|shared|fork|wait|churn|epoll]: other threads, or shared memory, keep blocks too; the child tells as
  * well; the program waits for its stdin to end; meanwhile threads allocate, move and free; or one waits in a call that
- * any signal, and a tracer, would end. leaks sparse: large shared memory, of which few pages were touched, keeps two
- * blocks, and the program waits. leaks over: the first thread ends before the program. leaks call|first|run: a
- * thread that waits in a system call has two blocks, in its registers alone; the first thread waits, with one block's
- * address below its frames and one in the red zone; a thread runs and never waits. */
+ * any signal, and a tracer, would end. leaks sparse: large memory, shared and private, of which few pages were touched,
+ * keeps three blocks, and the program waits. leaks over: the first thread ends before the program. leaks
+ * call|first|run: a thread that waits in a system call has two blocks, in its registers alone; the first thread waits,
+ * with one block's address below its frames and one in the red zone; a thread runs and never waits. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -183,12 +183,16 @@ static void keep_in_shared_memory(void) {
 }
 
 #define SPARSE_BYTES (512 * MIB)
+#define PRIVATE_BYTES (4096 * (size_t)MIB)
 
 static void keep_in_sparse_memory(void) {
   char *memory = mmap(NULL, SPARSE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(memory != MAP_FAILED);
   keep_in((void **)(memory + SPARSE_BYTES / 2));
   keep_in((void **)(memory + SPARSE_BYTES - 4096));
+  memory = mmap(NULL, PRIVATE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  keep_in((void **)(memory + PRIVATE_BYTES / 2));
 }
 
 /* ---- The end of the first thread. */

@@ -56,6 +56,7 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "renameat2": (*FILES, "EXDEV", "EROFS", "EINVAL"),
     "fchmod": (*FILTER, "EROFS", "EIO"),
     "read": TRANSFER,
+    "pread64": TRANSFER,
     "write": (*TRANSFER, "EFBIG", "EPIPE", "EDQUOT"),
     "pwritev": (*TRANSFER, "EFBIG"),
     "close": ("EIO", "EINTR", "EBADF"),

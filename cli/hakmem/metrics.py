@@ -34,6 +34,11 @@ def size(value: float) -> str:
     return f"{value / _KIB:.0f} KiB" if value >= _KIB else f"{value:.0f} B"
 
 
+def exact_size(value: int) -> str:
+    """Of a block of a size class: with all figures, as several classes have the same KiB when rounded."""
+    return f"{value} B" if value < _KIB else f"{value / _KIB:g} KiB"
+
+
 def count(value: float) -> str:
     """With thousands."""
     return f"{value:,.0f}"

@@ -155,6 +155,16 @@ def test_spans_that_idle_threads_keep_are_no_fragmentation(tool: Tool, tmp_path:
         assert wrong not in told
 
 
+def test_size_classes_of_the_same_rounded_size_are_told_apart(tool: Tool, tmp_path: Path) -> None:
+    document = snapshot()
+    row = {"band": "mid", "spans": 5, "slabs": 5, "live_blocks": 9, "free_blocks": 20, "spans_nearly_empty": 0}
+    sizes = (2304, 2560, 2816, 1008)
+    document["classes"] = [{**row, "bytes": one, "live_bytes": 9 * one, "free_bytes": 20 * one} for one in sizes]
+    told = free_in_slabs(tool, tmp_path, document)
+    for shown in ("2.25 KiB", "2.5 KiB", "2.75 KiB"):
+        assert f"in blocks of {shown}: 20 free beside 9 live" in told
+
+
 def test_a_purge_thread_takes_the_spans_of_threads_that_sleep(tool: Tool, tmp_path: Path) -> None:
     told = free_in_slabs(tool, tmp_path, idle_threads(16, has_purge_thread=True))
     assert "The purge thread takes heaps of 256 KiB or more from threads that sleep" in told

@@ -11,7 +11,7 @@ from hakmem.explain.process_memory import Outside
 from hakmem.explain.retained import time_of
 from hakmem.explain.sites import Site
 from hakmem.explain.snapshot import Snapshot
-from hakmem.metrics import size
+from hakmem.metrics import exact_size, size
 
 _DEFAULT_MODE = "balanced"
 _COST_SAMPLES = 5  # HK_COST_SAMPLES
@@ -162,7 +162,7 @@ def _of_held(part: Part, evidence: Evidence, rows: List[Dict[str, Any]]) -> None
 
 def _of_class(row: Dict[str, Any]) -> str:
     spans, nearly, live = (figure(row, name) for name in ("spans", "spans_nearly_empty", "live_blocks"))
-    text = f"{size(figure(row, 'free_bytes'))} in blocks of {size(figure(row, 'bytes'))}: "
+    text = f"{size(figure(row, 'free_bytes'))} in blocks of {exact_size(figure(row, 'bytes'))}: "
     text += f"{figure(row, 'free_blocks'):,} free "
     empty = empty_spans.least_of_class(row)
     if empty and not live:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hakmem.errors import escaped
 from hakmem.folding import fold
-from hakmem.metrics import count, size
+from hakmem.metrics import count, exact_size, size
 from hakmem.top.figures import PARTS, SELDOM, TRENDS, Trend, duration
 from hakmem.top.history import History
 from hakmem.top.sparkline import ASCII, BLOCKS, sparkline
@@ -160,7 +160,7 @@ def _classes(history: History, frame: Frame, rows: Optional[int]) -> List[Text]:
     lives = [{one["bytes"]: one["live_bytes"] for one in look.document["classes"]} for look in history.looks]
     for one in classes[:rows]:
         line = Text(
-            f"{_block(one['bytes']):>10}{count(one['live_blocks']):>13}{size(one['live_bytes']):>12}"
+            f"{exact_size(one['bytes']):>10}{count(one['live_blocks']):>13}{size(one['live_bytes']):>12}"
             f"{size(one['free_bytes']):>12}{size(one['resident']):>12}"
         )
         if has_spans:
@@ -179,10 +179,6 @@ def _whole_columns(lines: List[Text], frame: Frame, last: int = 0) -> List[Text]
         for line in lines:
             line.right_crop(max(0, len(line) - edge))
     return lines
-
-
-def _block(size_bytes: int) -> str:
-    return f"{size_bytes} B" if size_bytes < 1024 else f"{size_bytes / 1024:g} KiB"
 
 
 def _bands(now: Dict[str, Any], frame: Frame) -> List[Text]:

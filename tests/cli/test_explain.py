@@ -277,6 +277,10 @@ BAD = [
     (changed("classes", value=[{"bytes": []}]), "is damaged: classes has bytes []"),
     (changed("heaps", value={}), "is damaged: heaps is no list"),
     (changed("heaps", value=[{"live_bytes": None}]), "is damaged: heaps has live_bytes None"),
+    (changed("heaps", value=[{"live_bytes": "5K"}]), "is damaged: heaps has live_bytes '5K'"),
+    (changed("named", value=[{"live_bytes": ""}]), "is damaged: named has live_bytes ''"),
+    (changed("bands", value={"mid": None}), "is damaged: bands is no list of objects"),
+    (changed("bands", value={"mid": {"live_blocks": "5K"}}), "is damaged: bands has live_blocks '5K'"),
     (changed("learning", value=[]), "is damaged: learning is no object"),
     ("# TYPE hakmem gauge\n", "is OpenMetrics text"),
 ]

@@ -13,6 +13,13 @@ from hakmem.old_figures import OLD_FIGURES
 NEWEST_SCHEMA = 2
 # Snapshots are some tens of KiB, those of many thousand heaps some MiB.
 _MOST_BYTES = 64 << 20
+# Columns of the tables that are never texts. A later library may add others of either kind.
+_NUMBERS = frozenset(
+    {
+        "bytes", "free_blocks", "free_bytes", "hard_limit", "live_blocks", "live_bytes", "memory", "number", "peak",
+        "resident", "slabs", "spans", "spans_nearly_empty",
+    }
+)  # fmt: skip
 PARTS = ("live", "free_in_slabs", "uncarved", "kept_by_heaps", "dirty_slabs", "large_dirty", "metadata", "not_malloc")
 
 
@@ -142,6 +149,7 @@ def check(document: Any, name: str) -> Snapshot:
             raise Failure(f"{name} is damaged: {section} is no object")
     for table in ("classes", "heaps", "named"):
         _check_table(document.get(table, []), table, name)
+    _check_table(list(document.get("bands", {}).values()), "bands", name)
     return Snapshot(document, name)
 
 
@@ -160,5 +168,6 @@ def _check_table(rows: Any, table: str, where: str) -> None:
     for row in rows:
         for name, value in row.items():
             is_unknown = value is None and name.endswith("_estimate")
-            if not is_figure(value) and not isinstance(value, str) and not is_unknown:
+            is_text = isinstance(value, str) and name not in _NUMBERS
+            if not is_figure(value) and not is_text and not is_unknown:
                 raise Failure(f"{where} is damaged: {table} has {name} {value!r:.40}")

@@ -102,5 +102,6 @@ def test_of_files(tool: Tool, tmp_path: Path) -> None:
 
 
 def test_no_json_beside_a_programs_output(tool: Tool, library: Path) -> None:
-    done = tool("profile", "--json", "-", "--", "true")
-    assert done.returncode == 2 and "stdout is the program's" in done.stderr
+    for option in ("--json", "-o", "--folded", "--speedscope", "--flame"):
+        done = tool("profile", option, "-", "--", "true")
+        assert done.returncode == 2 and f"stdout is the program's: name a file for {option}" in done.stderr

@@ -18,9 +18,44 @@ from hakmem.profile.live import take
 from hakmem.profile.read import read
 from hakmem.profile.record import beside
 from profile_support import PRINT_STACK, build, compiler, named, profile_of
-from watched_support import Watched, plain
+from watched_support import SOURCE, Watched, plain
 
 SHOP = {("append", "grow", "main"): (10, 6000, 4, 3000), ("load", "main"): (5, 2000, 1, 500)}
+
+
+def test_a_result_on_stdout_is_alone_there(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "shop").write_bytes(named(SHOP))
+    for option in ("-o", "--folded", "--speedscope", "--flame"):
+        told = subprocess.run(
+            tool.words("profile", option, "-", "--input", "shop"), cwd=tmp_path, stdout=subprocess.PIPE, check=True
+        ).stdout
+        assert tool("profile", "-q", option, "file", "--input", "shop").returncode == 0
+        assert told == (tmp_path / "file").read_bytes() and b"flat%" not in told
+
+
+def test_files_are_written_though_nobody_reads_the_table(
+    tool: Tool, library: Path, compile_c: Compile, tmp_path: Path
+) -> None:
+    (tmp_path / "shop").write_bytes(named(SHOP))
+    process = Watched(compile_c("watched", SOURCE), library, HAKMEM_PROFILE="1", HAKMEM_PROFILE_RATE="1")
+    with process.process:
+        process.do("grow 5")
+        for number, words in enumerate(
+            (
+                ("profile", "--input", "shop", "--json"),
+                ("profile", "--by", "pinned", process.pid, "--json"),
+                ("leaks", process.pid, "--json"),
+            )
+        ):
+            reading, writing = os.pipe()
+            os.close(reading)
+            command = tool.words(*words[:1], words[-1], f"{number}.json", *words[1:-1])
+            done = subprocess.run(command, cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, check=False)
+            os.close(writing)
+            assert done.returncode == 128 + signal.SIGPIPE, done.stderr
+            assert json.loads((tmp_path / f"{number}.json").read_text())
+        process.end()
+
 
 # Does what the library does for a profile, as far as the tool sees it: at exit each process writes the file that
 # HAKMEM_PROFILE_FILE names.

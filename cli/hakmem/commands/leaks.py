@@ -154,6 +154,8 @@ def _show(
             found.merge()
         for note in symbolizer.notes.values() if rows is not None else ():
             say(f"note: {note}")
+    if file is not None:  # before the text, whose reader may end
+        file.write(json.dumps(document(answers), indent=1) + "\n")
     # Of several processes, those with findings.
     told = [one for one in answers if one is answers[0] or one[1].of[one[1].kind].samples]
     for pid, found in told if rows is not None else ():
@@ -169,8 +171,6 @@ def _show(
             say(f"note: {note}")
     if rows is not None and len(told) < len(answers):
         say(f"note: nothing in other processes ({len(answers) - len(told)})")
-    if file is not None:
-        file.write(json.dumps(document(answers), indent=1) + "\n")
 
 
 def _tell_next(

@@ -45,7 +45,7 @@ class _Wish:
     quiet: bool
     name: Optional[str]
     folders: Tuple[str, ...]
-    has_json_on_stdout: bool = False
+    is_on_stdout: bool = False
     pid: Optional[int] = None
     what: Sequence[str] = ()
     has_flame: bool = False
@@ -58,13 +58,13 @@ class _Wish:
 
     def lines(self, profile: Profile) -> List[str]:
         """Prints the table, unless --quiet."""
-        if self.quiet or self.has_json_on_stdout:
+        if self.quiet or self.is_on_stdout:
             return []
         return top.text(profile, BY[self.by], self.rows)
 
     def tell_next(self, profile: Profile, on_stderr: bool = False) -> None:
         """The command after the table: a picture, or the other figures where these are nothing."""
-        if self.quiet or self.has_json_on_stdout:
+        if self.quiet or self.is_on_stdout:
             return
         if profile.total(BY[self.by]):
             by = [] if self.by == "inuse" else ["--by", self.by]
@@ -155,12 +155,17 @@ def profile(
     if by in _BY_SITE:
         has_sites = pid is not None or sites_name is not None
         _check_by_site(by, has_sites, (folded_name, speedscope_name, flame_name))
-    if command and pid is None and json_name == "-":
-        raise Failure("stdout is the program's: name a file for --json", EXIT_USAGE)
+    named = {
+        "-o": output, "--folded": folded_name, "--speedscope": speedscope_name, "--flame": flame_name,
+        "--json": json_name,
+    }  # fmt: skip
+    on_stdout = [option for option, name in named.items() if name == "-"]
+    if command and pid is None and on_stdout:
+        raise Failure(f"stdout is the program's: name a file for {on_stdout[0]}", EXIT_USAGE)
     kept = {"--rate": rate, "--seconds": seconds, "--debug-dir": folders, "--input": input_name, "--sites": sites_name}
     what = [*how.words(), *next_step.options(kept), *command]
-    wish = _Wish(by, rows, quiet, output, folders, json_name == "-", pid, what, flame_name is not None)
-    with reserve(output, folded_name, speedscope_name, flame_name, json_name) as wish.files:
+    wish = _Wish(by, rows, quiet, output, folders, bool(on_stdout), pid, what, flame_name is not None)
+    with reserve(*named.values()) as wish.files:
         if input_name is not None:
             _show(wish, read(input_name), wish.search(), os.path.basename(input_name))
         elif sites_name is not None:
@@ -220,10 +225,10 @@ def _check_by_site(by: str, has_sites: bool, exports: Sequence[Optional[str]]) -
 def _show(wish: _Wish, taken: Profile, search: Search, title: str) -> None:
     taken.column(BY[wish.by])
     with _named(wish, taken, search):
+        wish.write(taken, title)  # before the table, whose reader may end
         for line in wish.lines(taken):
             click.echo(printable(line))
         wish.tell_next(taken)
-        wish.write(taken, title)
 
 
 @contextlib.contextmanager
@@ -242,17 +247,17 @@ def _show_sites(wish: _Wish, answer: bytes, search: Search, title: str) -> None:
     if wish.by not in _BY_SITE:
         _show(wish, found.profile, search, os.path.basename(title))
         return
+    output, json_file = wish.files[0], wish.files[-1]
     with _named(wish, found.profile, search):
-        if not (wish.quiet or wish.has_json_on_stdout):
+        if output is not None:
+            output.write(answer)
+        if json_file is not None:
+            json_file.write(of_sites(found, wish.by, wish.pid))
+        if not (wish.quiet or wish.is_on_stdout):
             for line in _BY_SITE[wish.by](found, wish.rows):
                 click.echo(printable(line))
             other = next(by for by in _BY_SITE if by != wish.by)
             wish.tell_again(["--by", other])
-    output, json_file = wish.files[0], wish.files[-1]
-    if output is not None:
-        output.write(answer)
-    if json_file is not None:
-        json_file.write(of_sites(found, wish.by, wish.pid))
 
 
 def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[int], end: live.End) -> None:

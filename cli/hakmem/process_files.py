@@ -52,9 +52,15 @@ def thread_folders(pid: int) -> List[Path]:
     return [Path(f"/proc/{pid}/task/{number}") for number in sorted(map(int, names))]
 
 
+def lines_of(text: str) -> List[str]:
+    """The lines of `maps` or `smaps`. A path may have the other characters that end a line for Python; of the kernel's
+    own, the newline, it has an escape."""
+    return text.split("\n")
+
+
 def mapped_files(maps: str) -> Iterator[Tuple[str, str]]:
     """Rights and path of each mapping of a file, from the text of its `maps`."""
-    for line in maps.splitlines():
+    for line in lines_of(maps):
         words = line.split(maxsplit=5)
         if len(words) == 6 and words[5].startswith("/"):
             yield words[1], words[5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -125,6 +126,19 @@ def test_control_characters_in_the_name_of_a_process_are_escaped(tool: Tool, lib
         for words in (("stats",), ("top", "--once"), ("explain",)):
             text = tool(*words, process.pid).stdout
             assert re.search(r"\bit(\\x1b|\?)\[31m", text) and "\x1b" not in text, text
+        process.end()
+
+
+def test_a_path_with_the_ends_of_lines(tool: Tool, library: Path, compile_c: Compile, tmp_path: Path) -> None:
+    """All but the newline stand in the kernel's files as they are."""
+    folder = tmp_path / "a\x0b\x0c\r\x1c\x85\u2028b"
+    folder.mkdir()
+    process = Watched(compile_c("ends", SOURCE), Path(shutil.copy(library, folder / "libhakmem.so")))
+    with process.process:
+        done = tool("explain", "--json", "-", process.pid)
+        assert done.returncode == 0, done.stderr
+        (part,) = (one for one in json.loads(done.stdout)["parts"] if one["part"] == "not_malloc")
+        assert any(f"{folder}/libhakmem.so (" in why for why in part["why"]), part
         process.end()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
-from hakmem.process_files import thread_folders
+from hakmem.process_files import lines_of, thread_folders
 
 _HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) \S+ \d+ *(.*)\Z")
 _RESIDENT = re.compile(r"Rss: *([0-9]{1,20}) kB")
@@ -59,7 +59,7 @@ def look(pid: int, not_malloc: int) -> Optional[Outside]:
     """Returns None where /proc does not show it. The kinds add up to `not_malloc`: the allocator counts its own memory,
     and /proc cannot tell that from other anonymous memory."""
     try:
-        text = Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8", errors="surrogateescape")
+        text = Path(f"/proc/{pid}/smaps").read_bytes().decode("utf-8", "surrogateescape")
     except OSError:
         return None
     if not text:
@@ -71,7 +71,7 @@ def look(pid: int, not_malloc: int) -> Optional[Outside]:
 def areas(text: str) -> Iterator[Area]:
     """The mappings of an smaps."""
     head = None
-    for line in text.splitlines():
+    for line in lines_of(text):
         match = _HEAD.match(line)
         if match is not None:
             head = match
@@ -85,7 +85,7 @@ def areas(text: str) -> Iterator[Area]:
 
 def code_places(text: str) -> Set[int]:
     """Where the first byte of each mapped code file would lie, from the text of a `maps`."""
-    heads = [match for match in map(_HEAD.match, text.splitlines()) if match is not None]
+    heads = [match for match in map(_HEAD.match, lines_of(text)) if match is not None]
     return {
         int(one.group(1), 16) - int(one.group(4), 16)
         for one in heads

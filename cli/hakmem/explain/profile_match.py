@@ -41,7 +41,7 @@ def _has_other_code(profile: Profile, pid: int) -> bool:
     library that was unloaded may be missing."""
     files = [one for one in profile.mappings if one.path.startswith("/")]
     try:
-        text = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="surrogateescape")
+        text = Path(f"/proc/{pid}/maps").read_bytes().decode("utf-8", "surrogateescape")
     except OSError:
         return False
     places = process_memory.code_places(text)

@@ -23,7 +23,7 @@ typedef struct {
 #define ENTRY_COUNT ((1u << SET_COUNT_SHIFT) * WAYS)
 
 static entry_t entries[ENTRY_COUNT];
-static _Atomic(bool) has_entries; /* false: no entry's memory was touched since it was forgotten */
+static _Atomic(bool) has_entries; /* false: no entry was ever written, and their memory was never touched */
 
 static uint64_t key_of(uintptr_t pc, const hk_module_t *module) {
   return hk_hash_add(hk_hash_add(pc, module->start), module->index);
@@ -74,7 +74,6 @@ void hk_rule_cache_put(uintptr_t pc, const hk_module_t *module, const hk_frame_r
 
 void hk_rule_cache_forget(void) {
   if (!hk_load_relaxed(&has_entries)) return;
-  hk_store_relaxed(&has_entries, false);
   for (unsigned i = 0; i < ENTRY_COUNT; i++) {
     if (hk_load_relaxed(&entries[i].check) != 0) hk_store_relaxed(&entries[i].check, 0);
   }

@@ -16,10 +16,12 @@
 #include "model_check/order_model.h"
 
 namespace model_check {
+
+Running now;
+
 namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
-constexpr unsigned kStepsMax = 100000;
 constexpr unsigned kRunners = kThreadsMax + 2;
 constexpr unsigned kFinishRunner = kThreadsMax, kSetupRunner = kThreadsMax + 1;
 
@@ -38,8 +40,6 @@ struct Runner {
 Runner runners[kRunners];
 char *stacks;
 jmp_buf scheduler;
-unsigned current;
-Phase phase = Phase::kOff;
 
 // The program's own thread-local variables. Each coroutine has its own values.
 char *locals_start;
@@ -62,6 +62,10 @@ void PrepareOnce() {
   if (mapped == MAP_FAILED) abort();
   stacks = static_cast<char *>(mapped);
   dl_iterate_phdr(FindThreadLocals, nullptr);
+  now.stacks = reinterpret_cast<uintptr_t>(stacks);
+  now.stacks_bytes = kRunners * kStackBytes;
+  now.locals = reinterpret_cast<uintptr_t>(locals_start);
+  now.locals_bytes = locals_bytes;
   locals_at_start.assign(locals_start, locals_start + locals_bytes);
 }
 
@@ -87,7 +91,7 @@ void Assign(unsigned index, void (*body)()) {
 // Runs a runner until it waits or ends.
 void Resume(unsigned index) {
   Runner &runner = runners[index];
-  current = index;
+  now.runner = index;
   memcpy(locals_start, runner.thread_locals.data(), locals_bytes);
   if (_setjmp(scheduler) == 0) {
     if (runner.is_made) _longjmp(runner.resume, 1);
@@ -99,11 +103,11 @@ void Resume(unsigned index) {
     makecontext(&runner.context, reinterpret_cast<void (*)()>(RunnerLoop), 1, index);
     setcontext(&runner.context);
   }
-  runners[current].thread_locals.assign(locals_start, locals_start + locals_bytes);
+  memcpy(runners[now.runner].thread_locals.data(), locals_start, locals_bytes);
 }
 
 void Wait() {
-  if (_setjmp(runners[current].resume) == 0) SwitchToScheduler();
+  if (_setjmp(runners[now.runner].resume) == 0) SwitchToScheduler();
 }
 
 // ---- Choices.
@@ -153,11 +157,15 @@ struct Use {
 unsigned thread_count;
 Operation pending[kThreadsMax];
 unsigned asleep;  // mask of threads: their pending operation was tried first, and no later one depends on it
-std::unordered_set<uintptr_t> shared;
+struct Shared {
+  bool is_shared;
+  void Clear() { is_shared = false; }
+};
+ByAddress<Shared> shared;  // of the scenario
+size_t shared_count;
 ByAddress<Use> uses;
 bool found_shared;
 std::string violation;
-unsigned steps;
 unsigned preemptions, preemptions_max;  // switches from threads that could go on, and their bound; 0: none
 size_t visible_count;
 Effort effort;
@@ -215,7 +223,7 @@ bool IsOver() { return !violation.empty() || found_shared; }
 enum class End { kComplete, kPruned, kAgain };
 
 End RunThreads(const scenario_t &scenario) {
-  phase = Phase::kThreads;
+  now.phase = Phase::kThreads;
   asleep = 0;
   for (unsigned i = 0; i < thread_count; i++) Assign(i, scenario.thread[i]);
   for (unsigned i = 0; i < thread_count && !IsOver(); i++) Resume(i);  // up to its first visible operation
@@ -236,14 +244,14 @@ End RunThreads(const scenario_t &scenario) {
 
 void RunAlone(unsigned runner, Phase its_phase, void (*body)()) {
   if (body == nullptr) return;
-  phase = its_phase;
+  now.phase = its_phase;
   Assign(runner, body);
   Resume(runner);
 }
 
 End RunOnce(const scenario_t &scenario) {
   depth = 0;
-  steps = 0;
+  now.steps = 0;
   visible_count = 0;
   preemptions = 0;
   trace.clear();
@@ -252,7 +260,7 @@ End RunOnce(const scenario_t &scenario) {
   BeginExecution();
   End end = RunThreads(scenario);
   if (end == End::kComplete && violation.empty()) RunAlone(kFinishRunner, Phase::kFinish, scenario.finish);
-  phase = Phase::kOff;
+  now.phase = Phase::kOff;
   if (violation.empty()) RollBack();
   return end;
 }
@@ -314,9 +322,10 @@ Result Explore(const scenario_t &scenario, const Effort &its_effort) {
   result = Result{};
   violation.clear();
   path.clear();
-  shared.clear();
+  shared.ForgetAll();
+  shared_count = 0;
   names.clear();
-  steps = 0;
+  now.steps = 0;
   preemptions_max = scenario.preemptions;
   thread_count = 0;
   while (thread_count < kThreadsMax && scenario.thread[thread_count] != nullptr) thread_count++;
@@ -325,32 +334,30 @@ Result Explore(const scenario_t &scenario, const Effort &its_effort) {
   EndSetup();
   if (violation.empty()) Search(scenario);
   if (!violation.empty() && scenario.violation == nullptr) PrintTrace();
-  phase = Phase::kOff;
+  now.phase = Phase::kOff;
   EndScenario();
   memcpy(locals_start, locals_at_start.data(), locals_bytes);
   result.violation = violation;
-  result.shared = shared.size();
+  result.shared = shared_count;
   return result;
 }
-
-Phase CurrentPhase() { return phase; }
-unsigned CurrentThread() { return current; }
 
 unsigned Choose(unsigned count) { return count == 1 ? 0 : NextNode(count).taken; }
 
 void Arrive(uintptr_t where, bool writes, const bool *blocked) {
-  if (shared.count(where) == 0) {
+  if (!shared[where].is_shared) {
     Use &use = uses[where];
-    if (!use.is_used) use = Use{current, true, false, false};
-    use.others |= use.thread != current;
+    if (!use.is_used) use = Use{now.runner, true, false, false};
+    use.others |= use.thread != now.runner;
     use.written |= writes;
     bool must_wait = blocked != nullptr && *blocked;
     if (!must_wait && !(use.others && use.written)) return;
-    shared.insert(where);
+    shared[where].is_shared = true;
+    shared_count++;
     found_shared = true;
     SwitchToScheduler();
   }
-  pending[current] = Operation{where, writes, blocked};
+  pending[now.runner] = Operation{where, writes, blocked};
   Wait();
 }
 
@@ -359,17 +366,8 @@ void Fail(const std::string &what) {
   SwitchToScheduler();
 }
 
-void CountStep() {
-  if (++steps > kStepsMax) Fail("an execution does not end");
-}
-
 void Record(const char *what, uintptr_t where, uint64_t value, const void *code) {
-  trace.push_back(Event{current, what, where, value, code});
-}
-
-bool IsPrivate(uintptr_t address) {
-  return address - reinterpret_cast<uintptr_t>(stacks) < kRunners * kStackBytes ||
-         address - reinterpret_cast<uintptr_t>(locals_start) < locals_bytes;
+  trace.push_back(Event{now.runner, what, where, value, code});
 }
 
 }  // namespace model_check

@@ -39,10 +39,22 @@ Result Explore(const scenario_t &scenario, const Effort &effort);
 // ---- For the other parts of the checker, while a scenario runs.
 
 enum class Phase { kOff, kSetup, kThreads, kFinish };
-Phase CurrentPhase();
+
+// What each access of a scenario reads: inline, because most of the checker's time goes into accesses. Only explorer.cc
+// and CountStep write it.
+struct Running {
+  Phase phase = Phase::kOff;
+  unsigned runner = 0;
+  unsigned steps = 0;
+  uintptr_t stacks = 0, stacks_bytes = 0;
+  uintptr_t locals = 0, locals_bytes = 0;
+};
+extern Running now;
+
+inline Phase CurrentPhase() { return now.phase; }
 
 // Returns the number of the running thread. In Phase::kThreads only.
-unsigned CurrentThread();
+inline unsigned CurrentThread() { return now.runner; }
 
 // Returns a choice of 0 to count - 1. The search tries each.
 unsigned Choose(unsigned count);
@@ -55,13 +67,18 @@ void Arrive(uintptr_t where, bool writes, const bool *blocked = nullptr);
 [[noreturn]] void Fail(const std::string &what);
 
 // Counts a step of the execution. Too many are a violation: a loop that does not end.
-void CountStep();
+constexpr unsigned kStepsMax = 100000;
+inline void CountStep() {
+  if (++now.steps > kStepsMax) Fail("an execution does not end");
+}
 
 // Adds a line to the trace, which a violation prints.
 void Record(const char *what, uintptr_t where, uint64_t value, const void *code);
 
 // Returns whether the address is on a coroutine's stack or in a thread-local variable, which no other thread uses.
-bool IsPrivate(uintptr_t address);
+inline bool IsPrivate(uintptr_t address) {
+  return address - now.stacks < now.stacks_bytes || address - now.locals < now.locals_bytes;
+}
 
 }  // namespace model_check
 

@@ -14,13 +14,13 @@
 #include "os/os.h"
 
 namespace model_check {
+
+uintptr_t machine_memory;
+
 namespace {
 
-constexpr size_t kMemoryBytes = size_t{1} << 28;
 constexpr size_t kMemoryAlignment = size_t{1} << 30;  // all memory lies in one region of the region map
 constexpr unsigned kLocks = hk_lock_count;
-
-uintptr_t memory;
 
 struct Mapping {
   uintptr_t start;
@@ -53,12 +53,12 @@ struct State {
 State state, kept;
 
 void PrepareOnce() {
-  if (memory != 0) return;
+  if (machine_memory != 0) return;
   void *mapped =
-      mmap(nullptr, kMemoryBytes + kMemoryAlignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, kMachineBytes + kMemoryAlignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) abort();
-  memory = (reinterpret_cast<uintptr_t>(mapped) + kMemoryAlignment - 1) & ~(kMemoryAlignment - 1);
-  if (mprotect(reinterpret_cast<void *>(memory), kMemoryBytes, PROT_READ | PROT_WRITE) != 0) abort();
+  machine_memory = (reinterpret_cast<uintptr_t>(mapped) + kMemoryAlignment - 1) & ~(kMemoryAlignment - 1);
+  if (mprotect(reinterpret_cast<void *>(machine_memory), kMachineBytes, PROT_READ | PROT_WRITE) != 0) abort();
 }
 
 bool Overlap(const Mapping &one, const Mapping &other) { return one.start < other.end && other.start < one.end; }
@@ -67,7 +67,7 @@ bool IsFree(const Mapping &range) {
   for (const Mapping &mapping : state.mappings) {
     if (Overlap(mapping, range)) return false;
   }
-  return range.end <= memory + kMemoryBytes;
+  return range.end <= machine_memory + kMachineBytes;
 }
 
 // Returns the lowest free place, so that unmapped memory is used again first.
@@ -77,7 +77,7 @@ uintptr_t FindPlace(size_t bytes, size_t alignment) {
     uintptr_t start = (from + alignment - 1) & ~(alignment - 1);
     if (IsFree(Mapping{start, start + bytes}) && (lowest == 0 || start < lowest)) lowest = start;
   };
-  consider(memory);
+  consider(machine_memory);
   for (const Mapping &mapping : state.mappings) consider(mapping.end);
   return lowest;
 }
@@ -122,8 +122,6 @@ Mapping MappingOf(const void *start, size_t bytes) {
 }
 
 }  // namespace
-
-bool IsOfMachine(uintptr_t address) { return address - memory < kMemoryBytes; }
 
 void MachineLock(unsigned id) {
   Lock &lock = state.locks[id];

@@ -3,12 +3,16 @@
 #ifndef HK_TESTS_MODEL_CHECK_MACHINE_H
 #define HK_TESTS_MODEL_CHECK_MACHINE_H
 
+#include <cstddef>
 #include <cstdint>
 
 namespace model_check {
 
+constexpr size_t kMachineBytes = size_t{1} << 28;
+extern uintptr_t machine_memory;
+
 // Returns whether hk_os_reserve may return memory at the address.
-bool IsOfMachine(uintptr_t address);
+inline bool IsOfMachine(uintptr_t address) { return address - machine_memory < kMachineBytes; }
 
 // A correct lock: one thread has it at a time, and the next one sees what it did.
 void MachineLock(unsigned id);

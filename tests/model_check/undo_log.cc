@@ -1,7 +1,5 @@
 #include "model_check/undo_log.h"
 
-#include <unordered_set>
-
 #include "model_check/explorer.h"
 #include "model_check/machine.h"
 
@@ -10,12 +8,12 @@ namespace {
 
 struct OldBytes {
   uintptr_t address;
-  uint8_t bytes;
-  uint8_t value[kGranuleBytes];
+  size_t bytes;
+  uint64_t value;  // little-endian
 };
 std::vector<OldBytes> setup_log, execution_log;
-std::unordered_set<uintptr_t> touched_set;
 std::vector<uintptr_t> touched;
+bool touched_by_place[kMachineBytes / kGranuleBytes];  // a place is a granule of the machine
 
 // Not by memcpy, whose calls count as the allocator's.
 template <typename Word>
@@ -23,11 +21,17 @@ volatile Word &WordAt(uintptr_t address) {
   return *reinterpret_cast<volatile Word *>(address);
 }
 
+bool IsWord(size_t bytes) { return bytes == 8 || bytes == 4 || bytes == 2 || bytes == 1; }
+
 // Restores those bytes alone: their neighbours may be the checker's own.
 void Undo(std::vector<OldBytes> *log) {
   for (; !log->empty(); log->pop_back()) {
     const OldBytes &old = log->back();
-    for (uint8_t i = 0; i < old.bytes; i++) WordAt<uint8_t>(old.address + i) = old.value[i];
+    if (IsWord(old.bytes)) {
+      StoreMemory(old.address, old.bytes, old.value);
+      continue;
+    }
+    for (size_t i = 0; i < old.bytes; i++) StoreMemory(old.address + i, 1, old.value >> 8 * i);
   }
 }
 
@@ -63,11 +67,19 @@ void StoreMemory(uintptr_t address, size_t bytes, uint64_t value) {
 }
 
 void KeepMemory(uintptr_t address, size_t bytes) {
-  OldBytes old{address, static_cast<uint8_t>(bytes), {}};
-  for (uint8_t i = 0; i < bytes; i++) old.value[i] = WordAt<uint8_t>(address + i);
+  OldBytes old{address, bytes, 0};
+  if (IsWord(bytes)) {
+    old.value = ReadMemory(address, bytes);
+  } else {
+    for (size_t i = 0; i < bytes; i++) old.value |= ReadMemory(address + i, 1) << 8 * i;
+  }
   (CurrentPhase() == Phase::kSetup ? setup_log : execution_log).push_back(old);
   uintptr_t word = GranuleOf(address);
-  if (IsOfMachine(word) && touched_set.insert(word).second) touched.push_back(word);
+  if (!IsOfMachine(word)) return;
+  bool &is_touched = touched_by_place[(word - machine_memory) / kGranuleBytes];
+  if (is_touched) return;
+  is_touched = true;
+  touched.push_back(word);
 }
 
 void WriteMemory(uintptr_t address, size_t bytes, uint64_t value) {
@@ -78,8 +90,8 @@ void WriteMemory(uintptr_t address, size_t bytes, uint64_t value) {
 const std::vector<uintptr_t> &WordsTouched() { return touched; }
 
 void ForgetTouched() {
+  for (uintptr_t word : touched) touched_by_place[(word - machine_memory) / kGranuleBytes] = false;
   touched.clear();
-  touched_set.clear();
 }
 
 void UndoExecution() { Undo(&execution_log); }

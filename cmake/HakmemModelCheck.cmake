@@ -26,11 +26,17 @@ list(TRANSFORM model_checker_sources REPLACE "(.+)" "${model_dir}/\\1.cc")
 add_library(model_checker OBJECT EXCLUDE_FROM_ALL ${model_checker_sources})
 hk_model_settings(model_checker 1)
 
-# The core as archives: the linker leaves out what a program defines itself (the machine, the locks, a mutant).
-add_library(model_core_shared OBJECT EXCLUDE_FROM_ALL ${shared_sources})
+# The core's lower layers as archives: the linker leaves out what a program defines itself (the machine, the locks, a
+# mutant). No scenario calls the API or the instruments.
+set(model_core_sources ${variant_sources})
+set(model_shared_sources ${shared_sources})
+foreach(list IN ITEMS model_core_sources model_shared_sources)
+  list(FILTER ${list} INCLUDE REGEX "src/(base|os|policy|space|heap)/")
+endforeach()
+add_library(model_core_shared OBJECT EXCLUDE_FROM_ALL ${model_shared_sources})
 hk_model_settings(model_core_shared SHARED)
 foreach(safety IN ITEMS 0 1)
-  add_library(model_core_${safety} STATIC EXCLUDE_FROM_ALL ${variant_sources} $<TARGET_OBJECTS:model_core_shared>)
+  add_library(model_core_${safety} STATIC EXCLUDE_FROM_ALL ${model_core_sources} $<TARGET_OBJECTS:model_core_shared>)
   hk_model_settings(model_core_${safety} ${safety})
 endforeach()
 

@@ -73,7 +73,10 @@ endfunction()
 function(hk_add_model_check name scenarios safety)
   hk_add_model_program(${name} ${scenarios} ${safety})
   add_test(NAME model_check.${name} COMMAND model_check_${name})
-  set_tests_properties(model_check.${name} PROPERTIES LABELS model_check TIMEOUT ${HK_MODEL_TIMEOUT_SECONDS})
+  hk_cost_of(model_check.${name} cost)
+  set_tests_properties(
+    model_check.${name} PROPERTIES LABELS model_check TIMEOUT ${HK_MODEL_TIMEOUT_SECONDS} COST ${cost}
+  )
 endfunction()
 
 # hk_add_model_mutant(<name> <scenario> <source> <its text> <weakened> <what the checker says>)

@@ -203,6 +203,41 @@ function(hk_join_sources program sources result)
   set(${result} "${joined}" PARENT_SCOPE)
 endfunction()
 
+# The seconds that the longest tests take. ctest starts them first, so that none runs alone at the end; of a second run
+# it knows the times itself.
+set(HK_LONG_TESTS
+    model_check.purge_drain=80
+    model_check.purge_drain_fast=60
+    unit.fork_window_test=50
+    model_check.steal=30
+    model_check.adoption=20
+    model_check.adoption_fast=20
+    unit.refused_calls_test=20
+    model.model_test=20
+    model_secure.model_test=20
+    model_check.remote=15
+    stress.asymmetry_test=15
+    api.exhaustion_test=10
+    api.trim_test=10
+    api.regression_test=10
+    api.named_heap_test=5
+    api.figures_test=5
+    unit.superslab_model_test=5
+    unit.profile_test=5
+    stress.thread_lifetime_test=5
+)
+
+# Sets a variable to the test's cost, 1 where it is not in the list.
+function(hk_cost_of test result)
+  set(cost 1)
+  foreach(entry IN LISTS HK_LONG_TESTS)
+    if(entry MATCHES "^${test}=(.*)")
+      set(cost ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  set(${result} ${cost} PARENT_SCOPE)
+endfunction()
+
 # hk_add_tests(<program> <label> <timeout seconds> <sources> <what to link>...)
 function(hk_add_tests program label timeout sources)
   if(NOT sources)
@@ -222,8 +257,9 @@ function(hk_add_tests program label timeout sources)
   foreach(source IN LISTS sources)
     get_filename_component(name "${source}" NAME_WE)
     add_test(NAME ${label}.${name} COMMAND ${test_launcher} $<TARGET_FILE:${program}> --source=${name})
+    hk_cost_of(${label}.${name} cost)
     set_tests_properties(
-      ${label}.${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${test_environment}"
+      ${label}.${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${test_environment}" COST ${cost}
     )
   endforeach()
 endfunction()
@@ -340,9 +376,13 @@ if(HK_PYTEST AND TARGET hakmem_core_secure AND HK_TEST_SAFETY EQUAL 1)
         continue()
       endif()
       add_test(NAME ${tier}_secure.${name} COMMAND $<TARGET_FILE:${tier}_secure> --source=${name})
+      hk_cost_of(${tier}_secure.${name} cost)
       set_tests_properties(
-        ${tier}_secure.${name} PROPERTIES LABELS "${tier}" TIMEOUT ${HK_LONG_TIMEOUT_SECONDS}
-                                          ENVIRONMENT "${test_environment};HAKMEM_TEST_SCALE=0.1"
+        ${tier}_secure.${name}
+        PROPERTIES LABELS "${tier}"
+                   TIMEOUT ${HK_LONG_TIMEOUT_SECONDS}
+                   COST ${cost}
+                   ENVIRONMENT "${test_environment};HAKMEM_TEST_SCALE=0.1"
       )
     endforeach()
   endforeach()

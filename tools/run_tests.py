@@ -72,6 +72,10 @@ class Stage:
         return LOGS / f"{self.name.replace(' ', '-')}.log"
 
 
+# Stages that run in turn, for each lane.
+Lanes = list[list[Stage]]
+
+
 def build(preset: str, werror: str, *targets: str, options: tuple[str, ...] = ()) -> list[list[str]]:
     """Configures and builds a preset with its tests."""
     configure = ["cmake", "--preset", preset, "-DHK_TESTS=ON", f"-DHK_WERROR={werror}", *options]
@@ -228,7 +232,7 @@ def musl_whole(preset: str, werror: str, jobs: int) -> list[Stage]:
     ]
 
 
-def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
+def quick(werror: str, jobs: int) -> Lanes:
     """The stages of `make test`: those that keep the cores busy, and the suites that mostly wait for programs."""
     native = [
         Stage("check", [["make", "check", f"WERROR={werror}"]], 12),
@@ -250,7 +254,7 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage(tier, ctest("release", jobs, "-V", "-L", f"^{tier}$"), 60, "release build", SHORT)
         for tier in PYTHON_TIERS
     ]
-    return native, python
+    return [native, python]
 
 
 RPM_AND_ARCH = "tests/packages/test_rpm_arch.py"
@@ -282,7 +286,7 @@ def rpm_and_arch() -> Stage:
     return Stage("RPM and Arch", [[*PYTEST, RPM_AND_ARCH]], 120)
 
 
-def ci(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
+def ci(werror: str, jobs: int) -> Lanes:
     """The stages of .ci/run beyond `quick`: each preset that `quick` leaves out, short, and the ways to get hakmem."""
     stages = [
         Stage("release build", build("release", werror), 110),
@@ -292,11 +296,11 @@ def ci(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     ]
     if have_clang() is None:
         stages += preset_stages("clang", werror, jobs, 0.02, (150, 30), True, label=IN_CI)
-    # The wheels' builds keep one core busy, and the presets end before the other artefacts do.
-    return [*stages, *wheel_stages(), rpm_and_arch()], artefacts(jobs)
+    # One process at a time, and the network, take most of the third lane's time. `packages` needs the wheels.
+    return [stages, artefacts(jobs), [*wheel_stages(), rpm_and_arch()]]
 
 
-def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
+def rest(werror: str, jobs: int) -> Lanes:
     """The stages beyond `quick`: every preset whole, full lengths, and beside them the ways to get hakmem."""
     stages = [
         Stage("release build", build("release", werror), 110),
@@ -318,7 +322,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         stages.append(Stage("arm64 interface", [check], 3, "arm64 build"))
     if have_zig() is None:
         stages += [stage for preset in musl_presets() for stage in musl_whole(preset, werror, jobs)]
-    return stages, [*wheel_stages(), *artefacts(jobs), rpm_and_arch()]
+    return [stages, [*wheel_stages(), *artefacts(jobs), rpm_and_arch()]]
 
 
 WHOLE_RUNS = {"quick": quick, "ci": ci, "rest": rest}
@@ -330,11 +334,11 @@ def musl_presets() -> list[str]:
 
 
 class Run:
-    """Runs the stages of two lanes. The second runs beside the first as soon as its needs are built."""
+    """Runs the stages of the lanes, which run beside each other, each stage as soon as what it needs is built."""
 
-    def __init__(self, lanes: tuple[list[Stage], list[Stage]]) -> None:
+    def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        self.stages = [*lanes[0], *lanes[1]]
+        self.stages = [stage for lane in lanes for stage in lane]
         self.begun = time.monotonic()
         self.changed = threading.Condition()
         LOGS.mkdir(parents=True, exist_ok=True)
@@ -382,7 +386,7 @@ class Run:
                     total += max(stage.guess - (time.monotonic() - stage.begun), 3.0)
             return total
 
-        return max(left(self.lanes[0]), left(self.lanes[1]))
+        return max(left(lane) for lane in self.lanes)
 
     def progress(self) -> str:
         ended = sum(stage.outcome not in ("waits", "runs") for stage in self.stages)
@@ -559,8 +563,7 @@ def run_only(pattern: str, tier: str | None, werror: str, jobs: int) -> bool:
     if native:
         names = "|".join(re.escape(name) for name in native)
         stages.append(Stage("matching tests", ctest("release", jobs, "-R", f"^({names})$"), 10, "release build"))
-    lanes = (stages, [])
-    succeeded = Run(lanes).run()
+    succeeded = Run([stages]).run()
     if python and succeeded:
         environment = {**os.environ, "HAKMEM_TEST_BUILD_DIR": str(REPOSITORY / "build" / "release")}
         command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *python]
@@ -580,7 +583,7 @@ def run_tier(tier: str, werror: str, jobs: int) -> bool:
             {} if tier == "stress" or "HAKMEM_TEST_SCALE" in os.environ else SHORT,
         ),
     ]
-    return Run((stages, [])).run()
+    return Run([stages]).run()
 
 
 def main() -> int:

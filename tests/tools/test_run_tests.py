@@ -1,9 +1,11 @@
-"""What tools/run_tests.py shows of a stage that failed."""
+"""What tools/run_tests.py shows of a stage that failed, and the order of its stages."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import run_tests
@@ -48,3 +50,19 @@ def test_a_check_that_ctest_shows_twice_is_shown_once() -> None:
 
 def test_a_stage_that_passed_has_no_failed_check() -> None:
     assert run_tests.failed_checks("1: [       OK ] Stress.Fourth (1 ms)\n100% tests passed\n") == []
+
+
+@pytest.mark.parametrize("what", run_tests.WHOLE_RUNS)
+def test_no_stage_waits_for_ever(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stage's need comes before it in its lane, or in another lane, where nothing waits for it in turn."""
+    for name in ("arm64", "musl", "zig", "clang", "wheel", "cargo"):
+        monkeypatch.setattr(run_tests, f"have_{name}", lambda: None)
+    lanes = run_tests.WHOLE_RUNS[what]("OFF", 2)
+    names = [stage.name for lane in lanes for stage in lane]
+    assert len(names) == len(set(names))
+    ended: set[str] = set()
+    while any(lanes):
+        ready = [lane for lane in lanes if lane and (lane[0].needs is None or lane[0].needs in ended)]
+        assert ready, f"{[lane[0].name for lane in lanes if lane]} wait for ever"
+        ended.update(lane.pop(0).name for lane in ready)
+    assert {stage.needs for lane in run_tests.WHOLE_RUNS[what]("OFF", 2) for stage in lane} - {None} <= ended

@@ -108,7 +108,8 @@ TEST_P(CallocDirty, ReusedMemoryIsZero) {
 TEST_P(CallocDirty, MemoryOfOtherSizesIsZero) {
   const size_t size = GetParam();
   TestRandom random(SeedFor("MemoryOfOtherSizesIsZero", size));
-  for (int round = 0; round < 30; round++) {
+  const size_t rounds = Scaled(120, 10);
+  for (size_t round = 0; round < rounds; round++) {
     std::vector<void *> blocks;
     for (int i = 0; i < 12; i++) {
       void *block = hakmem_malloc(random.Between(size / 2 + 1, size * 2));

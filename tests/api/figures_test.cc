@@ -148,7 +148,8 @@ TEST(Figures, WhileOthersAllocateAndFree) {
       FreeAll(blocks);
     });
   }
-  for (int look = 0; look < 100; look++) {
+  const size_t looks = Scaled(400, 30);
+  for (size_t look = 0; look < looks; look++) {
     hakmem_stats_t stats = Stats();
     EXPECT_LT(stats.live_bytes, 4 * kGiB);
     EXPECT_LE(stats.live_blocks * 16, stats.live_bytes);

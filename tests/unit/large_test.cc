@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "block_pattern.h"
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "scale.h"
@@ -264,9 +265,7 @@ HK_FRESH_TEST(Large, ClearMakesABlockZero) {
       uint64_t purges = fake_os_calls(fake_os_purge);
       hk_large_clear(block, bytes);
       EXPECT_EQ(fake_os_calls(fake_os_purge) - purges, bytes >= 32 * HK_MIB ? 1u : 0u);
-      size_t at = 0;
-      while (at < bytes && block[at] == 0) at++;
-      EXPECT_EQ(at, bytes);
+      EXPECT_EQ(hakmem_test::FindNonZero(block, bytes), hakmem_test::kIntact) << bytes;
       EXPECT_TRUE(Free(block));
     }
   }

@@ -10,6 +10,7 @@
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "nodes_test.h"
+#include "scale.h"
 #include "test_random.h"
 #include "unit/heap_driver.h"
 
@@ -247,7 +248,8 @@ HK_NODES_TEST(Numa, RandomRangesAreOfTheOwnNodeOrCounted) {
   TestRandom random(nodes);
   std::vector<Held> held;
   bool refused = false;
-  for (int i = 0; i < 20000 && !testing::Test::HasFailure(); i++) {
+  const size_t steps = Scaled(80000, 8000);
+  for (size_t i = 0; i < steps && !testing::Test::HasFailure(); i++) {
     if (i % 500 == 0) RefuseMappings(refused = random.OneIn(2));
     if (random.Below(100) < 52 && held.size() < 200) {
       TakeAsModel(&random, nodes, refused, &held);
@@ -266,12 +268,13 @@ HK_NODES_TEST(Numa, RandomRangesAreOfTheOwnNodeOrCounted) {
 HK_NODES_TEST(Numa, ThreadsOfAllNodesAtOnceKeepToTheirOwn) {
   hk_option.retain = 0; /* ways back to the system all the time */
   (void)hk_node_current();
+  const size_t turns = Scaled(4000, 250);
   std::atomic<int> failures{0};
   std::vector<std::thread> threads;
   for (unsigned node = 0; node < nodes; node++) {
-    threads.emplace_back([&failures, node] {
+    threads.emplace_back([&failures, node, turns] {
       TestRandom random(node);
-      for (int i = 0; i < 1000; i++) {
+      for (size_t i = 0; i < turns; i++) {
         hk_slab_t *slabs[3];
         for (hk_slab_t *&slab : slabs) {
           slab = AcquireOn(node, static_cast<unsigned>(random.LogBetween(1, kAll)));

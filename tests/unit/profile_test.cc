@@ -25,7 +25,8 @@ uint64_t Misuses() { return hk_load_relaxed(&hk_stat_process.value[hk_stat_misus
 
 bool IsFilled(const void *block, int byte, size_t bytes) {
   const char *text = static_cast<const char *>(block);
-  return std::all_of(text, text + bytes, [byte](char found) { return found == static_cast<char>(byte); });
+  // Each byte equals its successor. memcmp is faster than a loop, in sanitizers by far.
+  return bytes == 0 || (text[0] == static_cast<char>(byte) && std::memcmp(text, text + 1, bytes - 1) == 0);
 }
 
 // Taken now while it runs, so that monitoring does not refuse what a server has told for hours; at its end when it has

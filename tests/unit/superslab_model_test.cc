@@ -6,6 +6,7 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
+#include "scale.h"
 #include "test_random.h"
 #include "unit/superslab_driver.h"
 
@@ -134,7 +135,8 @@ class Model {
 void RunAgainstModel(uint64_t seed) {
   hk_option.retain = 2 * HK_MIB;
   Model model(seed);
-  for (int i = 0; i < 20000 && !testing::Test::HasFailure(); i++) {
+  const size_t steps = Scaled(80000, 5000);
+  for (size_t i = 0; i < steps && !testing::Test::HasFailure(); i++) {
     model.Step();
     ASSERT_EQ(hk_superslab_usage().in_use_bytes, model.held_slabs() * HK_SLAB_BYTES) << "step " << i;
     if (i % 5000 == 4999) model.GiveBackAll();

@@ -153,8 +153,7 @@ def test_without_a_terminal_it_prints_plain_text(tool: Tool, watched: Watched) -
     assert any(line.startswith("learner: ") for line in lines) and "over the last" not in done.stdout
     with tool.start("top", "--interval", "0.1", watched.pid) as process:
         assert process.stdout is not None
-        while not process.stdout.readline().startswith("live    "):
-            pass
+        assert any(line.startswith("live    ") for line in iter(process.stdout.readline, "")), "it has ended"
         process.terminate()
         assert process.wait(DEADLINE_SECONDS) == 0
 

@@ -132,6 +132,41 @@ TEST_F(CallFrame, RemembersAndRestores) {
   EXPECT_EQ(table.At(2).offset, 64);
 }
 
+// Compilers write these seldom: of high registers, of distances below zero, and in hand-written code.
+TEST_F(CallFrame, TheLongFormsMeanWhatTheShortOnesDo) {
+  auto fp_after = [](const Bytes &function) { return Table(function).At(0).saved[hk_frame_fp]; };
+  EXPECT_EQ(fp_after({0x05, kFp, 3}), -3) << "offset";
+  EXPECT_EQ(fp_after({0x11, kFp, 3}), -3) << "signed offset";
+  EXPECT_EQ(fp_after({0x11, kFp, 0x7e}), 2) << "signed offset";
+  EXPECT_EQ(fp_after({0x2f, kFp, 4}), 4) << "negative offset";
+  EXPECT_EQ(fp_after({0x05, kFp, 3, 0x06, kFp}), HK_SAVED_SAME) << "restored";
+  EXPECT_EQ(fp_after({0x05, kFp, 3, 0x08, kFp}), HK_SAVED_SAME) << "the same value";
+  EXPECT_EQ(fp_after({0x07, kFp}), HK_SAVED_LOST) << "undefined";
+  // What follows is read right.
+  for (const Bytes &lost :
+       {Bytes{0x09, kFp, 1}, Bytes{0x14, kFp, 2}, Bytes{0x15, kFp, 0x7e}, Bytes{0x14, kFp, 0x82, 1}}) {
+    Bytes function = lost;
+    function.insert(function.end(), {0x0e, 40});
+    EXPECT_EQ(fp_after(function), HK_SAVED_LOST) << int{lost[0]};
+    EXPECT_EQ(Table(function).At(0).offset, 40) << int{lost[0]};
+  }
+}
+
+TEST_F(CallFrame, TheFramesEndInEachForm) {
+  EXPECT_EQ(Table({0x12, kFp, 0x7c}).At(0).base, hk_frame_fp);
+  EXPECT_EQ(Table({0x12, kFp, 0x7c}).At(0).offset, 32) << "signed, in units of -8";
+  EXPECT_EQ(Table({0x13, 0x7a}).At(0).offset, 48);
+  EXPECT_EQ(Table({0x13, 0x7a}).At(0).base, hk_frame_sp);
+}
+
+// By one byte, two and four.
+TEST_F(CallFrame, RowsBeginFarOn) {
+  Table table({0x02, 0x10, 0x0e, 16, 0x03, 0x20, 0x00, 0x0e, 24, 0x04, 0x40, 0, 0, 0, 0x0e, 32});
+  for (auto [offset, end] : {std::pair{0x0f, 8}, {0x10, 16}, {0x2f, 16}, {0x30, 24}, {0x6f, 24}, {0x70, 32}}) {
+    EXPECT_EQ(table.At(static_cast<uintptr_t>(offset)).offset, end) << offset;
+  }
+}
+
 TEST_F(CallFrame, AReturnAddressThatIsUndefinedIsTheEnd) {
   Table table({0x07, kRa});
   EXPECT_EQ(table.At(0).kind, hk_frame_last);

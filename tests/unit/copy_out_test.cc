@@ -41,6 +41,22 @@ HK_FRESH_TEST(CopyOut, WhereTheKernelRefuses) {
   ExpectCopies();
 }
 
+TEST(CopyOut, KnowsAWrittenPage) {
+  char *pages =
+      static_cast<char *>(mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto page = reinterpret_cast<uintptr_t>(pages);
+  pages[kPage] = 1; /* the next page */
+  for (size_t at : {size_t{0}, size_t{511}, size_t{512}, size_t{2000}, kPage - 513, kPage - 1}) {
+    EXPECT_FALSE(hk_os_is_written(page)) << at;
+    pages[at] = 1;
+    EXPECT_TRUE(hk_os_is_written(page)) << at;
+    pages[at] = 0;
+  }
+  ASSERT_EQ(mprotect(pages, kPage, PROT_NONE), 0);
+  EXPECT_FALSE(hk_os_is_written(page)) << "it cannot be read";
+  munmap(pages, 2 * kPage);
+}
+
 TEST(CopyOut, SaysWhatCanBeRead) {
   static int here;
   EXPECT_TRUE(hk_os_can_read(reinterpret_cast<uintptr_t>(&here)));

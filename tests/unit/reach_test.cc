@@ -139,6 +139,24 @@ HK_FRESH_TEST(Reach, WhatTheProgramDoesNotHaveOfABlockLeadsNowhere) {
   hk_reach_end(&reach);
 }
 
+// The words are counted from where the program's part begins.
+HK_FRESH_TEST(Reach, ABlockOfWhichTheProgramHasAPartEndsWhereItEnds) {
+  hk_heap_t *heap = hk_heap_take();
+  size_t bytes = hk_class_bytes(8);
+  void *small = Small(heap, 8), *next = Small(heap, 8), *by_last_word = Small(heap, 8), *by_next = Small(heap, 8);
+  ASSERT_EQ(AddressOf(next), AddressOf(small) + bytes);
+  Point(small, bytes - 8, by_last_word);
+  Point(next, 0, by_next);
+  hk_reach_t reach;
+  ASSERT_TRUE(hk_reach_begin(&reach, kLongMs, nullptr));
+  hk_reach_narrow(&reach, AddressOf(small) + 16);
+  uintptr_t root = AddressOf(small);
+  hk_reach_from(&reach, AddressOf(&root), sizeof root);
+  EXPECT_EQ(hk_reach_ask(&reach, AddressOf(by_last_word)), hk_reach_yes);
+  EXPECT_EQ(hk_reach_ask(&reach, AddressOf(by_next)), hk_reach_no);
+  hk_reach_end(&reach);
+}
+
 HK_FRESH_TEST(Reach, WhatIsNoBlockIsUnknown) {
   hk_heap_t *heap = hk_heap_take();
   void *block = Small(heap, 4);

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "fake_os.h"
 #include "unwind/site.h"
 #include "unwind/unwind.h"
 
@@ -47,6 +48,16 @@ TEST(UnwindCache, OnePathIsOneSite) {
   std::sort(sites.begin(), sites.end());
   // A compiler may make two loops of this one.
   EXPECT_LE(std::unique(sites.begin(), sites.end()) - sites.begin(), 2);
+}
+
+// A thread that lost its cache after each walk would find the same, and take memory for another.
+TEST(UnwindCache, IsOneForAllWalksOfAStack) {
+  uint64_t before = 0;
+  for (int i = 0; i < 200; i++) {
+    if (i == 100) before = fake_os_calls(fake_os_reserve);
+    (void)SiteHere();
+  }
+  EXPECT_EQ(fake_os_calls(fake_os_reserve), before);
 }
 
 // ---- A program that goes anywhere. Some of its frames end where the frame pointer says.

@@ -12,6 +12,7 @@
 #include "os/alternate_stack.h"
 #include "os/crash_signal.h"
 #include "os/os.h"
+#include "os/own_stack.h"
 #include "os/sandbox.h"
 #include "policy/option.h"
 
@@ -149,11 +150,17 @@ static void say_calls(const hk_crash_t *crash) {
 }
 
 /* Writes the most certain facts first. */
-static void report(const hk_crash_t *crash) {
+static void say_all(void *context) {
+  const hk_crash_t *crash = context;
   say_what_happened(crash);
   say_calls(crash);
   say_address(crash);
   say_registers(crash);
+}
+
+/* The program's alternate stack may be as small as the kernel's frame and a few KiB. */
+static void report(const hk_crash_t *crash) {
+  if (!hk_own_stack_run(say_all, (void *)crash)) say_all((void *)crash);
 }
 
 /* ---- Install and thread hooks. --------------------------------------------------------------------------------- */

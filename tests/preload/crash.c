@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -180,6 +181,17 @@ static void many_threads(void) {
   pthread_join(thread, NULL);
 }
 
+/* On an alternate stack as small as many programs have, the kernel's frame and a page, above an inaccessible page. */
+static void on_small_stack(void) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t frame = (getauxval(AT_MINSIGSTKSZ) + page - 1) / page * page, bytes = frame + page;
+  char *start = mmap(NULL, page + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(start != MAP_FAILED && mprotect(start, page, PROT_NONE) == 0);
+  stack_t stack = {.ss_sp = start + page, .ss_size = bytes};
+  CHECK(sigaltstack(&stack, NULL) == 0);
+  null_pointer();
+}
+
 static void thread_null(void) { in_thread(null_pointer); }
 static void thread_overflow(void) { in_thread(overflow); }
 static void child_null(void) { in_child(null_pointer); }
@@ -258,6 +270,7 @@ static const struct {
             {"in_sandbox", in_sandbox},
             {"lives", many_lives},
             {"wait", waits},
+            {"small_stack", on_small_stack},
             {"through_freed", through_freed}};
 
 int main(int argc, char **argv) {

@@ -35,6 +35,7 @@ WAYS = {
     "through_freed": (signal.SIGSEGV, r"an? \w+ (of|to) 0x8, where nothing is mapped"),
     "past_file": (signal.SIGBUS, r"an? \w+ (of|to) 0x[0-9a-f]+, past the end of a mapped file, or memory has run out"),
     "overflow": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, where nothing is mapped"),
+    "small_stack": (signal.SIGSEGV, r"an? \w+ (of|to) 0x10, where nothing is mapped"),
     "thread_null": (signal.SIGSEGV, r"an? \w+ (of|to) 0x10, where nothing is mapped"),
     "thread_overflow": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, which the page protection forbids"),
     "threads": (signal.SIGSEGV, r"an? \w+ (of|to) 0x10, where nothing is mapped"),

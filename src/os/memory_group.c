@@ -46,12 +46,23 @@ static const char *name_in(const char *line, bool is_version_1) {
   return hk_text_lists(controllers, "memory") ? after_colon(controllers) : NULL;
 }
 
-static bool find_name(hk_memory_group_room_t *room, bool is_version_1, const char *root) {
-  if (!open_file(room, root, "/proc/self/cgroup")) return false;
+static bool find_name_in(hk_memory_group_room_t *room, bool is_version_1, const char *root, const char *file) {
+  if (!open_file(room, root, file)) return false;
   const char *found = NULL;
   while (found == NULL && hk_kernel_file_line(&room->reader, room->line)) found = name_in(room->line, is_version_1);
   hk_kernel_file_close(&room->reader);
   return found != NULL && found[0] == '/' && copy_until(room->name, found, '\0');
+}
+
+/* After the end of its first thread the process is in the root of each version 1 hierarchy, by its own file. The memory
+ * counts for the group that it was in, which its other threads are in. */
+static bool find_name(hk_memory_group_room_t *room, bool is_version_1, const char *root) {
+  if (!find_name_in(room, is_version_1, root, "/proc/self/cgroup")) return false;
+  bool may_be_over = is_version_1 && room->name[1] == '\0';
+  if (may_be_over && !find_name_in(room, is_version_1, root, "/proc/thread-self/cgroup")) {
+    return copy_until(room->name, "/", '\0'); /* old kernels have no such file */
+  }
+  return true;
 }
 
 /* ---- The folder. */

@@ -27,7 +27,7 @@ typedef struct {
   char mount[HK_MEMORY_GROUP_PATH_BYTES];
 } hk_memory_group_room_t;
 
-/* Finds the process's group in /proc/self, of version 1 or 2 of the kernel's interface. Returns false when there is
+/* Finds the process's group by /proc, of version 1 or 2 of the kernel's interface. Returns false when there is
  * none. `root` stands before every path: "" except in tests. */
 bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room);
 

@@ -95,6 +95,31 @@ TEST_F(MemoryLimit, TheMountsAreTheCallingThreads) {
   ExpectFound(256 * HK_MIB, 1000);
 }
 
+TEST_F(MemoryLimit, TheGroupOfVersion1IsTheCallingThreadsOnceTheFirstHasEnded) {
+  const std::string mounts = std::string(kMountV2) + kMountV1;
+  Process("4:memory:/\n0::/box\n", mounts);
+  Write("proc/thread-self/cgroup", "4:memory:/box\n0::/box/threaded\n");
+  GroupV1(kV1, "9223372036854771712", 5000);
+  GroupV1(kV1 + std::string("/box"), "268435456", 1000);
+  ExpectFound(256 * HK_MIB, 1000);
+}
+
+TEST_F(MemoryLimit, TheRootOfVersion1IsAGroupToo) {
+  Process("4:memory:/\n", kMountV1); /* without thread-self */
+  GroupV1(kV1, "268435456", 1000);
+  ExpectFound(256 * HK_MIB, 1000);
+  Write("proc/thread-self/cgroup", "4:memory:/\n");
+  ExpectFound(256 * HK_MIB, 1000);
+}
+
+TEST_F(MemoryLimit, AVersion2GroupIsNeverAThreadsOwn) {
+  Process("0::/box\n", kMountV2);
+  Write("proc/thread-self/cgroup", "0::/box/threaded\n");
+  GroupV2(kV2 + std::string("/box"), "268435456", "max", 1000);
+  GroupV2(kV2 + std::string("/box/threaded"), "1000", "max", 10);
+  ExpectFound(256 * HK_MIB, 1000);
+}
+
 TEST_F(MemoryLimit, TheLowerOfTheTwoLimitsCounts) {
   Process("0::/box\n", kMountV2);
   GroupV2(kV2 + std::string("/box"), "268435456", "200000000", 1000);

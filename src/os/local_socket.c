@@ -12,6 +12,8 @@
 #include <time.h>
 
 #include "base/arithmetic.h"
+#include "base/text.h"
+#include "os/kernel_file.h"
 #include "os/os.h"
 #include "os/syscall.h"
 
@@ -24,7 +26,8 @@ enum { lowest_file = 100, backlog = 8 };
 /* Chosen: interval of checks of the descriptors where the system refuses to wait for them. */
 #define LOOK_MS 20
 
-/* The kernel's number for every user without a number in this process's namespace (user_namespaces(7)). */
+/* The kernel's number for every user without a number in this process's namespace (user_namespaces(7)); elsewhere a
+ * user's own, by convention one without rights. */
 enum { overflow_uid = 65534 };
 
 typedef struct {
@@ -76,13 +79,36 @@ int hk_local_socket_accept(const hk_local_socket_t *socket) {
   return hk_syscall_failed(file) ? -1 : (int)file;
 }
 
-bool hk_local_socket_is_trusted(int file) {
+/* Returns the text behind the number at the start, and the spaces before it; NULL when another number is there. */
+static const char *after_number(const char *text, uint64_t number) {
+  uint64_t found;
+  while (text != NULL && *text == ' ') text++;
+  if (text != NULL) text = hk_text_number(text, &found);
+  return text != NULL && found == number ? text : NULL;
+}
+
+/* Returns whether each user has a number of its own in this process's namespace: it maps all numbers in one line, as
+ * the first namespace does. A namespace inside another one can do so only where that one does. */
+static bool has_all_users(void) {
+  hk_kernel_file_t file;
+  char line[HK_KERNEL_LINE_BYTES];
+  if (!hk_kernel_file_open_own(&file, "uid_map")) return false;
+  bool is_read = hk_kernel_file_line(&file, line);
+  hk_kernel_file_close(&file);
+  return is_read && after_number(after_number(after_number(line, 0), 0), UINT32_MAX) != NULL;
+}
+
+hk_local_peer_t hk_local_socket_peer(int file) {
   struct ucred peer = {.uid = (uid_t)-1};
   unsigned bytes = sizeof peer;
-  if (hk_syscall6(SYS_getsockopt, file, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&bytes, 0) != 0) return false;
-  if (peer.uid == 0) return true;
-  if ((long)peer.uid != hk_syscall2(SYS_geteuid, 0, 0) || peer.uid == overflow_uid) return false;
-  return hk_syscall2(SYS_prctl, PR_GET_DUMPABLE, 0) == 1; /* otherwise ptrace must not read the process either */
+  if (hk_syscall6(SYS_getsockopt, file, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&bytes, 0) != 0) {
+    return hk_local_peer_other;
+  }
+  if (peer.uid == 0) return hk_local_peer_trusted;
+  if ((long)peer.uid != hk_syscall2(SYS_geteuid, 0, 0)) return hk_local_peer_other;
+  if (peer.uid == overflow_uid && !has_all_users()) return hk_local_peer_unclear;
+  bool may_be_read = hk_syscall2(SYS_prctl, PR_GET_DUMPABLE, 0) == 1;
+  return may_be_read ? hk_local_peer_trusted : hk_local_peer_shut_out;
 }
 
 long hk_local_socket_read(const hk_local_socket_t *socket, int file, char *bytes, size_t capacity) {

@@ -32,9 +32,16 @@ bool hk_local_socket_owns(const hk_local_socket_t *socket, int file);
 /* Accepts the next connection. Returns its descriptor, or -1 when there is none. */
 int hk_local_socket_accept(const hk_local_socket_t *socket);
 
-/* Returns whether the peer of a connection is root or the process's present user. The latter only while ptrace may read
- * the process (PR_GET_DUMPABLE). */
-bool hk_local_socket_is_trusted(int file);
+/* The peer of a connection. */
+typedef enum {
+  hk_local_peer_trusted,  /* root, or the process's present user */
+  hk_local_peer_other,    /* another user, or the system does not tell */
+  hk_local_peer_unclear,  /* the process's user or another one: both have the number of users without one */
+  hk_local_peer_shut_out, /* the process's user, which ptrace keeps from the process too (PR_GET_DUMPABLE) */
+} hk_local_peer_t;
+
+/* Classifies the peer of a connection. */
+hk_local_peer_t hk_local_socket_peer(int file);
 
 /* Reads up to `capacity` bytes that have arrived. Returns their number, 0 at the end, or a negated error number:
  * -EAGAIN when there are none yet. */

@@ -170,13 +170,27 @@ static client_t *free_client(void) {
   return NULL;
 }
 
+/* Returns why the peer gets no answers; NULL when it gets them. */
+static const char *refusal_of(int file) {
+  switch (hk_local_socket_peer(file)) {
+    case hk_local_peer_trusted:
+      return NULL;
+    case hk_local_peer_unclear:
+      return "users without a number in its namespace share 65534, the number of its own user";
+    case hk_local_peer_shut_out:
+      return "it is not dumpable, and so answers only root";
+    default:
+      return "the process answers only its own user and root";
+  }
+}
+
 /* Returns false when a client waits that cannot be accepted, for want of a descriptor. */
 static bool accept_client(void) {
   client_t newcomer = {.file = hk_local_socket_accept(&own_socket)};
   if (newcomer.file < 0) return false;
   client_t *client = free_client();
-  const char *refusal = client == NULL ? "the process already has too many clients" : NULL;
-  if (!hk_local_socket_is_trusted(newcomer.file)) refusal = "the process answers only its own user and root";
+  const char *refusal = refusal_of(newcomer.file);
+  if (refusal == NULL && client == NULL) refusal = "the process already has too many clients";
   if (refusal == NULL) {
     *client = newcomer;
   } else {

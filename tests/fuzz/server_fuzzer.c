@@ -60,7 +60,9 @@ int hk_local_socket_accept(const hk_local_socket_t *socket) {
   return FIRST_FILE + (int)current;
 }
 
-bool hk_local_socket_is_trusted(int file) { return client_of(file)->is_connected; }
+hk_local_peer_t hk_local_socket_peer(int file) {
+  return client_of(file)->is_connected ? hk_local_peer_trusted : hk_local_peer_other;
+}
 
 long hk_local_socket_read(const hk_local_socket_t *socket, int file, char *bytes, size_t capacity) {
   client_t *client = client_of(file);

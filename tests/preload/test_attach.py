@@ -6,10 +6,12 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -399,6 +401,67 @@ def test_another_user(target: Target) -> None:
                 )
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def as_nobody(body: Callable[[], object]) -> str:
+    """Returns what a child of fork that runs as user 65534 answers."""
+    answers, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            os.write(told, str(body()).encode())
+        finally:
+            os._exit(0)
+    os.close(told)
+    with open(answers, encoding="utf-8") as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return answer
+
+
+def open_to_all(program: Path, library: Path, folder: Path) -> tuple[Path, Path]:
+    """Copies in a folder that each user may search."""
+    folder.chmod(0o755)
+    copies = [Path(shutil.copy(path, folder)) for path in (program, library)]
+    for copy in copies:
+        copy.chmod(0o755)
+    return copies[0], copies[1]
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_the_user_nobody(program: Program, runner: Runner, public: Path) -> None:
+    """In a namespace that has every user, its number is that of no other one."""
+    if os.geteuid() != 0 or Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]:
+        pytest.skip("only root can become another user, and only here is it one user")
+    command, library = open_to_all(program("attach_target"), runner.library, public)
+
+    def ask() -> object:
+        with running([command], library) as target:
+            try:
+                return asked(target.pid)["pid"] == target.pid
+            except Failure as failure:
+                return failure.message
+
+    assert as_nobody(ask) == "True"
+
+
+def test_users_without_a_number(program: Program, runner: Runner, public: Path) -> None:
+    """In a namespace of its own each of them has the number 65534."""
+    unshare = shutil.which("unshare")
+    if unshare is None or subprocess.call([unshare, "-U", "true"], stderr=subprocess.DEVNULL) != 0:
+        pytest.skip("no user namespace can be made")
+    command, library = open_to_all(program("attach_target"), runner.library, public)
+    reason = "users without a number in its namespace share 65534, the number of its own user"
+    with running([unshare, "-U", "--", command], library) as target, pytest.raises(Refused, match=reason):
+        asked(target.pid)
 
 
 def test_somebody_else_has_the_name(target: Target) -> None:

@@ -66,7 +66,7 @@ TEST_F(LocalSocket, DescriptorsAreHighAndClosedByExec) {
   EXPECT_EQ(fcntl(socket_.file, F_GETFD), FD_CLOEXEC);
   int ours, theirs = Connect(&ours);
   EXPECT_EQ(fcntl(ours, F_GETFD), FD_CLOEXEC);
-  EXPECT_TRUE(hk_local_socket_is_trusted(ours));
+  EXPECT_EQ(hk_local_socket_peer(ours), hk_local_peer_trusted);
   hk_local_socket_end(&socket_, ours);
   char byte;
   EXPECT_EQ(read(theirs, &byte, 1), 0);

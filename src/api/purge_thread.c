@@ -76,8 +76,8 @@ static uint64_t wait_for_sleepers_ms(uint64_t now_ms, uint64_t wait_ms) {
   return due_ms == UINT64_MAX ? wait_ms : hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }
 
-/* Waits for a wake-up, at most `wait_ms`, and checks the thread's rights meanwhile. `*verdict` is the last check's.
- * Returns false when the system refuses every way to wait. */
+/* Waits for a wake-up, at most `wait_ms`, and checks the thread's rights and its company meanwhile. `*verdict` is the
+ * last check's. Returns false when the system refuses every way to wait. */
 static bool rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint64_t wait_ms, hk_rights_t *verdict) {
   uint64_t end_ms = hk_add_saturating(now_ms, wait_ms);
   do {
@@ -85,7 +85,8 @@ static bool rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint
     if (!hk_os_wait_for((const uint32_t *)&hk_purge_wakeup_word, word, step_ms)) return false;
     now_ms = hk_os_coarse_ms();
     *verdict = hk_rights_watch(rights, now_ms);
-  } while (hk_rights_may_stay(*verdict) && now_ms < end_ms && hk_load_relaxed(&hk_purge_wakeup_word) == word);
+  } while (hk_rights_may_stay(*verdict) && now_ms < end_ms && hk_load_relaxed(&hk_purge_wakeup_word) == word &&
+           has_company());
   return true;
 }
 

@@ -127,6 +127,20 @@ HK_FRESH_TEST(PurgeThread, EndsWhenOneOtherThreadIsLeft) {
   EXPECT_FALSE(IsPurgeThreadHeard());
 }
 
+// A process whose first thread has ended ends with its last one, which is then this thread.
+HK_FRESH_TEST(PurgeThread, EndsBetweenItsVisitsToo) {
+  PurgeCourse course;
+  fake_os_set_rights(hk_rights_same);
+  fake_os_set_thread_count(2);
+  (void)TakeBytes(20 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  fake_os_set_thread_count(3);
+  course.At(9001, [] { fake_os_set_thread_count(2); });
+  course.At(9001 + HK_RIGHTS_LOOK_MS, [] { ADD_FAILURE() << "it waits for its next visit"; });
+  course.Run();
+  EXPECT_FALSE(IsPurgeThreadHeard());
+}
+
 HK_FRESH_TEST(PurgeThread, TheOptionForbidsIt) {
   hk_option.purge_thread = false;
   PurgeCourse course;

@@ -18,6 +18,7 @@
 #if HK_WEAK_RUNTIME
 #include <dlfcn.h>
 #define RUNTIME __attribute__((weak))
+extern "C" RUNTIME int __gxx_personality_v0(...);
 asm(".weak __gxx_personality_v0\n"
     ".weak __cxa_begin_catch\n"
     ".weak __cxa_end_catch\n"
@@ -118,7 +119,29 @@ __attribute__((noinline, cold)) void *retry_or_throw(std::size_t size, std::size
   return block;
 }
 
+#if HK_WEAK_RUNTIME
+// A catch works only where the runtime was there when this library was loaded. A later runtime's own nothrow form calls
+// the plain or the aligned new, which are this library's, and catches what they throw. Volatile: clang takes the
+// function for one that is always there.
+int (*const volatile catcher)(...) = &__gxx_personality_v0;
+bool can_catch() { return catcher != nullptr; }
+
+void *new_by_runtime(std::size_t size, std::size_t alignment) {
+  const std::nothrow_t nothrow{};
+  using plain_t = void *(*)(std::size_t, const std::nothrow_t &);
+  using aligned_t = void *(*)(std::size_t, std::align_val_t, const std::nothrow_t &);
+  void *form = runtime_symbol(alignment == 0 ? "_ZnwmRKSt9nothrow_t" : "_ZnwmSt11align_val_tRKSt9nothrow_t");
+  if (form == nullptr) return nullptr;  // there is no handler either
+  if (alignment == 0) return reinterpret_cast<plain_t>(form)(size, nothrow);
+  return reinterpret_cast<aligned_t>(form)(size, static_cast<std::align_val_t>(alignment), nothrow);
+}
+#else
+bool can_catch() { return true; }
+void *new_by_runtime(std::size_t, std::size_t) { return nullptr; }
+#endif
+
 __attribute__((noinline, cold)) void *retry_or_null(std::size_t size, std::size_t alignment) noexcept {
+  if (!can_catch()) return new_by_runtime(size, alignment);
   try {
     return retry(size, alignment);
   } catch (...) {

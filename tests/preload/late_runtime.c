@@ -10,8 +10,10 @@ int main(int argc, char **argv) {
   if (plugin == NULL) return exit_failed;
   int (*throwing)(size_t) = (int (*)(size_t))dlsym(plugin, "plugin_throwing_new");
   int (*quiet)(size_t) = (int (*)(size_t))dlsym(plugin, "plugin_nothrow_new");
-  if (throwing == NULL || quiet == NULL) return exit_failed;
+  int (*handled)(size_t) = (int (*)(size_t))dlsym(plugin, "plugin_nothrow_new_with_handler");
+  if (throwing == NULL || quiet == NULL || handled == NULL) return exit_failed;
   size_t impossible = (size_t)1 << 62;
-  printf("%d %d %d %d\n", throwing(100), throwing(impossible), quiet(100), quiet(impossible));
+  printf("%d %d ", throwing(100), throwing(impossible));
+  printf("%d %d %d %d\n", quiet(100), quiet(impossible), handled(100), handled(impossible));
   return 0;
 }

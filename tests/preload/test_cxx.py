@@ -53,4 +53,4 @@ def test_replaced_operators_when_linked(runner: Runner, linked: Callable[..., Pa
 def test_runtime_that_comes_with_a_plugin(
     runner: Runner, program: Callable[[str], Path], shim: Callable[[str], Path]
 ) -> None:
-    runner.expect([program("late_runtime"), shim("cxx_plugin")], "1 2 1 2\n")
+    runner.expect([program("late_runtime"), shim("cxx_plugin")], "1 2 1 2 1 2\n")

@@ -45,7 +45,7 @@ def test_interposed_functions_that_allocate(
     runner.expect([program("libc_names"), tmp_path / "report.xml"], "ok\n", also=shims, first=first)
     outcome = runner.under([program("tls_destructors"), 400, 8], also=shims, first=first)
     assert (outcome.code, outcome.errors()) == (0, "")
-    runner.expect([program("late_runtime"), shim("cxx_plugin")], "1 2 1 2\n", also=shims, first=first)
+    runner.expect([program("late_runtime"), shim("cxx_plugin")], "1 2 1 2 1 2\n", also=shims, first=first)
     runner.expect([program("fork_handlers"), 20], "ok\n", also=[*shims, shim("at_fork")], first=first)
 
 

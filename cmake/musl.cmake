@@ -1,7 +1,8 @@
 # Builds for musl on this machine with musl-gcc, the machine's gcc with musl's headers and libraries (Debian's
 # musl-tools). That package has neither the kernel's headers, which are the same for every C library, nor a C++ library.
 # C++ is zig's where it is installed (tools/bootstrap.sh musl), with its libc++: the tests need it. Otherwise g++
-# compiles the operators new and delete, which call nothing of the C library but abort and dlopen.
+# compiles the operators new and delete, which call nothing of the C library but abort, dladdr, dlopen and dlsym: both
+# C libraries have these with the same types.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR ${CMAKE_HOST_SYSTEM_PROCESSOR})
 set(CMAKE_C_COMPILER musl-gcc)

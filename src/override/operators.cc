@@ -5,9 +5,9 @@
 // from the others too. (A weak definition gives way to the program's when it is linked statically.)
 //
 // Without memory, new needs the program's new-handler and a way to throw from the C++ runtime. The shared library is
-// preloaded into C programs too, which have no runtime. There (HK_WEAK_RUNTIME=1) the references are weak, and the
-// symbols of a runtime that a plugin has loaded later are looked up by name. In the static library the references are
-// ordinary: only a program that uses new links this file.
+// preloaded into C programs too, which have no runtime. There (HK_WEAK_RUNTIME=1) the references are weak, and a
+// runtime that a plugin has loaded later serves the request by its own form of new, which is looked up by name. In the
+// static library the references are ordinary: only a program that uses new links this file.
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -17,8 +17,16 @@
 
 #if HK_WEAK_RUNTIME
 #include <dlfcn.h>
+
+#include <cstdint>
+
+#include "os/loaded_symbol.h"
+
 #define RUNTIME __attribute__((weak))
-extern "C" RUNTIME int __gxx_personality_v0(...);
+extern "C" {
+RUNTIME int __gxx_personality_v0(...);
+extern HK_HIDDEN const char __ehdr_start[];  // the linker's name for the start of this module
+}
 asm(".weak __gxx_personality_v0\n"
     ".weak __cxa_begin_catch\n"
     ".weak __cxa_end_catch\n"
@@ -71,29 +79,54 @@ bool may_delete(void *block, std::size_t alignment, std::size_t size) {
 // ---- Without memory.
 
 #if HK_WEAK_RUNTIME
-void *runtime_symbol(const char *name) {
+// The runtime that a plugin has brought with it: a part of the plugin (-static-libstdc++), or the library. Returns the
+// runtime's own form of an operator, which allocates by malloc, or by the plain or the aligned new; nullptr where there
+// is no such runtime. `caller` is an address in the plugin.
+void *form_of_late_runtime(const void *caller, const char *name) {
+  Dl_info plugin;
+  uintptr_t form = 0;
+  bool is_found = dladdr(caller, &plugin) != 0 && plugin.dli_fbase != __ehdr_start;
+  if (is_found) form = hk_loaded_symbol_find(reinterpret_cast<uintptr_t>(plugin.dli_fbase), name);
+  if (form != 0) return reinterpret_cast<void *>(form);
   void *runtime = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
   return runtime != nullptr ? dlsym(runtime, name) : nullptr;
 }
 
-std::new_handler new_handler() {
-  if (std::get_new_handler != nullptr) return std::get_new_handler();
-  void *get = runtime_symbol("_ZSt15get_new_handlerv");
-  return get != nullptr ? reinterpret_cast<std::new_handler (*)()>(get)() : nullptr;
+template <typename... More>
+void *call_late_runtime(const void *caller, const char *name, std::size_t size, More... more) {
+  void *form = form_of_late_runtime(caller, name);
+  return form != nullptr ? reinterpret_cast<void *(*)(std::size_t, More...)>(form)(size, more...) : nullptr;
 }
 
-void throw_bad_alloc() {
-  if (std::__throw_bad_alloc != nullptr) std::__throw_bad_alloc();
-  void *thrower = runtime_symbol("_ZSt17__throw_bad_allocv");
-  if (thrower != nullptr) reinterpret_cast<void (*)()>(thrower)();
-  std::abort();  // without a runtime no code can catch
+void *throwing_new_of_late_runtime(const void *caller, std::size_t size, std::size_t alignment) {
+  if (alignment == 0) return call_late_runtime(caller, "_Znwm", size);
+  return call_late_runtime(caller, "_ZnwmSt11align_val_t", size, static_cast<std::align_val_t>(alignment));
 }
+
+void *nothrow_new_of_late_runtime(const void *caller, std::size_t size, std::size_t alignment) {
+  const std::nothrow_t nothrow{};
+  if (alignment == 0) return call_late_runtime<const std::nothrow_t &>(caller, "_ZnwmRKSt9nothrow_t", size, nothrow);
+  return call_late_runtime<std::align_val_t, const std::nothrow_t &>(caller, "_ZnwmSt11align_val_tRKSt9nothrow_t", size,
+                                                                     static_cast<std::align_val_t>(alignment), nothrow);
+}
+
+// A catch works only where the runtime was there when this library was loaded. Volatile: clang takes the function for
+// one that is always there.
+int (*const volatile catcher)(...) = &__gxx_personality_v0;
+bool can_catch() { return catcher != nullptr; }
+bool can_throw() { return std::__throw_bad_alloc != nullptr; }
+
+std::new_handler new_handler() { return std::get_new_handler != nullptr ? std::get_new_handler() : nullptr; }
 #else
 // Links malloc and the other C names from the archive, for a program that uses new alone.
 __attribute__((used)) void *(*const c_names)(std::size_t) = std::malloc;
 
+bool can_catch() { return true; }
+bool can_throw() { return true; }
+void *throwing_new_of_late_runtime(const void *, std::size_t, std::size_t) { return nullptr; }
+void *nothrow_new_of_late_runtime(const void *, std::size_t, std::size_t) { return nullptr; }
+
 std::new_handler new_handler() { return std::get_new_handler(); }
-void throw_bad_alloc() { std::__throw_bad_alloc(); }
 #endif
 
 void *allocate(std::size_t size, std::size_t alignment) {
@@ -113,35 +146,21 @@ __attribute__((noinline, cold)) void *retry(std::size_t size, std::size_t alignm
   }
 }
 
+// The forms of new call this function and the next one last, so they return to the caller of new.
 __attribute__((noinline, cold)) void *retry_or_throw(std::size_t size, std::size_t alignment) {
-  void *block = retry(size, alignment);
-  if (block == nullptr) throw_bad_alloc();
+  void *block = nullptr;
+  if (!can_throw()) {
+    block = throwing_new_of_late_runtime(__builtin_return_address(0), size, alignment);
+    if (block == nullptr) std::abort();  // without a runtime no code can catch
+    return block;
+  }
+  block = retry(size, alignment);
+  if (block == nullptr) std::__throw_bad_alloc();
   return block;
 }
 
-#if HK_WEAK_RUNTIME
-// A catch works only where the runtime was there when this library was loaded. A later runtime's own nothrow form calls
-// the plain or the aligned new, which are this library's, and catches what they throw. Volatile: clang takes the
-// function for one that is always there.
-int (*const volatile catcher)(...) = &__gxx_personality_v0;
-bool can_catch() { return catcher != nullptr; }
-
-void *new_by_runtime(std::size_t size, std::size_t alignment) {
-  const std::nothrow_t nothrow{};
-  using plain_t = void *(*)(std::size_t, const std::nothrow_t &);
-  using aligned_t = void *(*)(std::size_t, std::align_val_t, const std::nothrow_t &);
-  void *form = runtime_symbol(alignment == 0 ? "_ZnwmRKSt9nothrow_t" : "_ZnwmSt11align_val_tRKSt9nothrow_t");
-  if (form == nullptr) return nullptr;  // there is no handler either
-  if (alignment == 0) return reinterpret_cast<plain_t>(form)(size, nothrow);
-  return reinterpret_cast<aligned_t>(form)(size, static_cast<std::align_val_t>(alignment), nothrow);
-}
-#else
-bool can_catch() { return true; }
-void *new_by_runtime(std::size_t, std::size_t) { return nullptr; }
-#endif
-
 __attribute__((noinline, cold)) void *retry_or_null(std::size_t size, std::size_t alignment) noexcept {
-  if (!can_catch()) return new_by_runtime(size, alignment);
+  if (!can_catch()) return nothrow_new_of_late_runtime(__builtin_return_address(0), size, alignment);
   try {
     return retry(size, alignment);
   } catch (...) {

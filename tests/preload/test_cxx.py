@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Callable
 
 import pytest
 from preload_runner import Outcome, Runner, with_limit
+
+HERE = Path(__file__).resolve().parent
 
 
 def test_operators(runner: Runner, program: Callable[[str], Path]) -> None:
@@ -54,3 +57,15 @@ def test_runtime_that_comes_with_a_plugin(
     runner: Runner, program: Callable[[str], Path], shim: Callable[[str], Path]
 ) -> None:
     runner.expect([program("late_runtime"), shim("cxx_plugin")], "1 2 1 2 1 2\n")
+
+
+@pytest.mark.parametrize("compiler", ["c++", "clang++"])
+def test_runtime_inside_a_plugin(runner: Runner, program: Callable[[str], Path], tmp_path: Path, compiler: str) -> None:
+    """The dynamic linker binds the plugin's new to the library's, and no libstdc++.so is loaded."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is missing")
+    source, plugin = HERE / "shim/cxx_plugin.cc", tmp_path / "plugin.so"
+    flags = ["-shared", "-fPIC", "-std=c++17", "-static-libstdc++", "-static-libgcc"]
+    subprocess.run([compiler, *flags, "-o", plugin, source], check=True)
+    assert runner.plain([program("late_runtime"), plugin]) == Outcome(0, b"1 2 1 2 1 2\n", b"")
+    runner.expect([program("late_runtime"), plugin], "1 2 1 2 1 2\n")

@@ -9,6 +9,7 @@
 #include "api/instruments.h"
 #include "api/lifecycle.h"
 #include "os/os.h"
+#include "os/process.h"
 #include "os/thread_nature.h"
 #include "policy/option.h"
 #include "space/purge_wakeup.h"
@@ -42,6 +43,8 @@ static void prepare_heap(void) { hk_free(hk_alloc(1)); }
 hk_sandbox_t hk_confine_begin(hk_sandbox_t sandbox) {
   hk_sandbox_t before = (hk_sandbox_t)hk_load_relaxed(&hk_sandbox_level);
   if (before >= sandbox || hk_option.sandbox == hk_sandbox_off) return before;
+  /* The filter is the child's alone, which may do nothing after it but begin another program. */
+  if (hk_process_borrows_memory()) return before;
   if (before < hk_sandbox_filtered) {
     hk_lifecycle_start();
     hk_lifecycle_look_around();
@@ -54,6 +57,7 @@ hk_sandbox_t hk_confine_begin(hk_sandbox_t sandbox) {
 }
 
 void hk_confine_undo(hk_sandbox_t before) {
+  if (hk_process_borrows_memory()) return;
   if (before < hk_sandbox_filtered) hk_os_signal_ignore(false);
   hk_store_relaxed(&hk_sandbox_level, (int)before);
   hk_store_relaxed(&hk_sandbox_is_near, before >= hk_sandbox_filtered);

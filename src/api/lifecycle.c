@@ -18,6 +18,7 @@
 #include "os/call_count.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "os/process.h"
 #include "os/sandbox_status.h"
 #include "os/shard.h"
 #include "os/stack_top.h"
@@ -90,6 +91,7 @@ static void after_fork_in_child(void) {
   forkers_heap = &hk_thread_heap;
   forkers_parts = hk_part_table;
   if (hk_lock_after_fork(true)) adopt_orphans();
+  hk_process_note();
   hk_purge_wakeup_allow();
 }
 
@@ -137,6 +139,7 @@ static void install_hooks(void) {
   hk_os_stay_loaded();                          /* first: others keep the hooks' addresses */
   (void)hk_os_thread_exit_init(on_thread_exit); /* on failure, heaps of ended threads stay unused */
   hk_os_at_fork(after_fork_in_child);
+  hk_process_note();
   hk_purge_wakeup_allow();
   hk_timed_call_allow();
   hk_thread_arm();

@@ -7,6 +7,7 @@
 #ifndef HK_OS_PROCESS_H
 #define HK_OS_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -16,6 +17,13 @@ HK_C_BEGIN
 /* Returns the calling process's mark, never 0. No ancestor by fork of any kind has the same; nor has a child of vfork,
  * unless both are the first of their pid namespaces. Safe in signal handlers. */
 uint64_t hk_process_mark(void);
+
+/* Notes the calling process as the one that the memory belongs to. Called at the start and in each child of fork. */
+void hk_process_note(void);
+
+/* Returns whether the calling process is a child that borrows its parent's memory (vfork). False before the first note,
+ * and where both are the first of their pid namespaces. */
+bool hk_process_borrows_memory(void);
 
 HK_C_END
 

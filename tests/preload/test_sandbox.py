@@ -114,6 +114,18 @@ def test_a_serving_thread_ends_before_the_filter(
     run(runner, program, "malloc", "tsync", "threads", **variables)
 
 
+@pytest.mark.usefixtures("hakmem_only")
+@pytest.mark.parametrize("call", ["prctl", "syscall"])
+def test_the_filter_of_a_child_that_borrows_the_memory(
+    runner: Runner, program: Callable[[str], Path], call: str
+) -> None:
+    """Its parent is under no filter, and stays as it was."""
+    outcome = runner.under([program("vfork_filters"), call])
+    if outcome.code == SKIPPED:
+        pytest.skip("no filter can be installed")
+    assert outcome == Outcome(0, b"ok\n", b"")
+
+
 def test_a_filter_that_came_unseen(runner: Runner, program: Callable[[str], Path]) -> None:
     """The purge thread, which is not under it, sees within a second that the first thread is."""
     run(runner, program, "unseen", "-", "threads")

@@ -63,6 +63,26 @@ HK_FRESH_TEST(Process, EachGenerationHasAnother) {
   EXPECT_EQ(hk_process_mark(), first);
 }
 
+// A child of vfork has its parent's generation and another number.
+HK_FRESH_TEST(Process, AChildOfVforkBorrowsTheMemory) {
+  Begin();
+  EXPECT_FALSE(hk_process_borrows_memory()) << "nothing is noted";
+  hk_process_note();
+  EXPECT_FALSE(hk_process_borrows_memory());
+  EXPECT_EQ(InChild([] {
+              fake_os_set_process_id(2);
+              HK_CHILD_CHECK(!hk_process_borrows_memory()); /* before its note, as after a bare clone */
+              hk_process_note();
+              HK_CHILD_CHECK(!hk_process_borrows_memory());
+              return 0;
+            }),
+            0);
+  fake_os_set_process_id(2);
+  EXPECT_TRUE(hk_process_borrows_memory());
+  fake_os_set_process_id(1);
+  EXPECT_FALSE(hk_process_borrows_memory());
+}
+
 HK_FRESH_TEST(Process, AChildWithoutAtForkHandlersHasAnother) {
   Begin();
   uint64_t mark = hk_process_mark();

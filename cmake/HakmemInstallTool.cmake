@@ -6,12 +6,19 @@ set(HK_ZSH_DIR "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" CACHE STRING "Where
 set(native_dir "${CMAKE_INSTALL_LIBDIR}/hakmem")
 set(man_pages "${PROJECT_SOURCE_DIR}/docs/man")
 
-# hk_relative_path(<variable> <from> <to>): the way from one installed folder to another.
-function(hk_relative_path variable from to)
-  get_filename_component(from "${from}" ABSOLUTE BASE_DIR "${CMAKE_INSTALL_PREFIX}")
-  get_filename_component(to "${to}" ABSOLUTE BASE_DIR "${CMAKE_INSTALL_PREFIX}")
-  file(RELATIVE_PATH way "${from}" "${to}")
-  set(${variable} "${way}" PARENT_SCOPE)
+# hk_install_with_path(<from> <to> <code>): runs code at the installation, whose prefix may be another one than the
+# configured one. `from` and `to` are folders, below the prefix unless absolute. For the code `way` is the relative path
+# between them, and `place` is `from` below DESTDIR.
+function(hk_install_with_path from to code)
+  install(
+    CODE "
+    get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+    get_filename_component(from \"${from}\" ABSOLUTE BASE_DIR \"\${prefix}\")
+    get_filename_component(to \"${to}\" ABSOLUTE BASE_DIR \"\${prefix}\")
+    file(RELATIVE_PATH way \"\${from}\" \"\${to}\")
+    set(place \"\$ENV{DESTDIR}\${from}\")
+    ${code}"
+  )
 endfunction()
 
 # The tool: a Python package, and in its folder `native` the launcher and the libraries.
@@ -26,11 +33,20 @@ install(TARGETS hakmem_launcher RUNTIME DESTINATION "${native_dir}")
 foreach(library IN ITEMS hakmem hakmem-fast hakmem-secure)
   hk_install_link("../lib${library}.so.${HK_SOVERSION}" "${native_dir}/lib${library}.so")
 endforeach()
-hk_relative_path(to_native "${HK_PYTHON_DIR}/hakmem" "${native_dir}")
-hk_install_link("${to_native}" "${HK_PYTHON_DIR}/hakmem/native")
-hk_relative_path(to_python "${CMAKE_INSTALL_BINDIR}" "${HK_PYTHON_DIR}")
-configure_file("${PROJECT_SOURCE_DIR}/cli/hakmem.in" "${PROJECT_BINARY_DIR}/hakmem-tool" @ONLY)
-install(PROGRAMS "${PROJECT_BINARY_DIR}/hakmem-tool" DESTINATION "${CMAKE_INSTALL_BINDIR}" RENAME hakmem)
+hk_install_with_path(
+  "${HK_PYTHON_DIR}/hakmem" "${native_dir}" "file(CREATE_LINK \"\${way}\" \"\${place}/native\" SYMBOLIC)"
+)
+hk_install_with_path(
+  "${CMAKE_INSTALL_BINDIR}"
+  "${HK_PYTHON_DIR}"
+  "message(STATUS \"Installing: \${place}/hakmem\")
+    set(HK_TOOL_PYTHON \"${HK_TOOL_PYTHON}\")
+    set(to_python \"\${way}\")
+    configure_file(
+      \"${PROJECT_SOURCE_DIR}/cli/hakmem.in\" \"\${place}/hakmem\" @ONLY
+      FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE
+    )"
+)
 
 # Completions, by the names under which the shells look for them.
 set(completions "${PROJECT_SOURCE_DIR}/cli/completions")

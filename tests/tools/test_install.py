@@ -59,6 +59,28 @@ def test_the_tool_finds_its_other_files(tool: Path) -> None:
     assert re.search(r"\bhakmem\b", run(tool, "compare", "--rounds", "1", "--allocators", "hakmem", "--", "true"))
 
 
+def test_a_relative_prefix(tmp_path: Path) -> None:
+    """As in `make install PREFIX=prefix`."""
+    command = ["cmake", "--install", BUILD, "--prefix", "prefix"]
+    subprocess.run(command, cwd=tmp_path, stdout=subprocess.DEVNULL, timeout=60, check=True)
+    prefix = tmp_path / "prefix"
+    assert (prefix / "share/hakmem/python/hakmem/native/libhakmem.so").resolve().is_relative_to(prefix)
+    assert os.access(prefix / "bin/hakmem", os.X_OK)
+
+
+def test_folders_outside_the_prefix(tmp_path: Path) -> None:
+    """Where the Python package has a folder of its own, and the prefix is another one than the configured one."""
+    build, prefix, python = tmp_path / "build", tmp_path / "other/prefix", tmp_path / "python"
+    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", build, "-DHK_TESTS=OFF", f"-DHK_PYTHON_DIR={python}")
+    for built in Path(BUILD).glob("*hakmem*"):
+        if not built.is_dir() and not (build / built.name).exists():
+            shutil.copy(built, build, follow_symlinks=False)
+    run("cmake", "--install", build, "--prefix", prefix)
+    assert (python / "hakmem/native/libhakmem.so").resolve().is_relative_to(prefix)
+    (way,) = re.findall(r'os\.path\.join\(here, "(.*)"\)', (prefix / "bin/hakmem").read_text())
+    assert (prefix / "bin" / way).resolve() == python
+
+
 def test_the_first_line_names_a_python(prefix: Path) -> None:
     assert (prefix / "bin/hakmem").read_text().startswith("#!/usr/bin/python3 -I\n")
     assert os.access(prefix / "bin/hakmem", os.X_OK)

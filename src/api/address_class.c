@@ -5,7 +5,6 @@
 
 #include "heap/search.h"
 #include "heap/span.h"
-#include "os/peek.h"
 #include "policy/size_class.h"
 #include "space/live_bit.h"
 #include "space/region_map.h"
@@ -29,23 +28,9 @@ static bool find_head(hk_slab_t *slab, uintptr_t start, hk_address_class_t *wher
   return true;
 }
 
-/* The program may have made its own block unreadable. The peek then fails, and the block counts as live. */
-static bool may_be_free(const hk_block_t *block) {
-  if (HK_HARDENED) return !hk_live_bit_is_set(hk_live_bit_of(block));
-#if HK_SAFETY
-  void *next, *seal;
-  if (!hk_os_peek(&block->next, &next) || !hk_os_peek(&block->seal, &seal)) return false;
-  hk_block_t copy = {.next = next, .seal = (uintptr_t)seal};
-  return hk_block_looks_free(&copy);
-#else
-  void *next;
-  return hk_os_peek(&block->next, &next);
-#endif
-}
-
 static hk_address_kind_t kind_of_block(hk_slab_t *span, const hk_block_t *block) {
   if (!hk_span_has_block(span, block)) return hk_address_uncarved;
-  return may_be_free(block) && hk_search_free(span, block) ? hk_address_free_block : hk_address_live_block;
+  return hk_search_may_be_free(block) && hk_search_free(span, block) ? hk_address_free_block : hk_address_live_block;
 }
 
 static hk_address_class_t class_in_span(hk_slab_t *slab, uintptr_t address) {

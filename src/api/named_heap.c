@@ -216,7 +216,7 @@ size_t hakmem_heap_collect(hakmem_heap_t *heap) {
 /* ---- Questions. */
 
 static hk_named_t *named_of_block(const void *block, hk_named_kind_t kind) {
-  hk_finding_t finding = hk_verify(block);
+  hk_finding_t finding = hk_verify_any(block);
   hk_named_t *named = finding.verdict == hk_verdict_live ? hk_finding_named(&finding) : NULL;
   return named != NULL && hk_named_kind(named) == kind ? named : NULL;
 }
@@ -236,7 +236,7 @@ static void fill_usage(hk_named_t *named, hakmem_heap_usage_t *out, size_t size)
   memcpy(out, &usage, size < sizeof usage ? size : sizeof usage);
 }
 
-/* The public declarations say that the functions do not read what `block` points to. hk_verify does where it is a
+/* The public declarations say that the functions do not read what `block` points to. hk_verify_any does where it is a
  * block. The compiler is not to see that both are the same. */
 hakmem_heap_t *hakmem_heap_of(const void *block) {
   const void *start = block;

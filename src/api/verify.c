@@ -11,20 +11,33 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 
+/* Another thread may write the field plainly. */
+#define LOAD_RACY(object) __atomic_load_n((object), __ATOMIC_RELAXED)
+
 static hk_finding_t interior_of_block(hk_slab_t *span, uintptr_t value, uintptr_t offset, size_t bytes) {
   uintptr_t start = value - offset % bytes;
   return (hk_finding_t){.verdict = hk_verdict_interior, .slab = span, .start = start, .bytes = bytes - HK_CANARY_BYTES};
 }
 
-static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value) {
-  hk_slab_t *span = slab->head;
-  size_t bytes = span->block_bytes;
+/* Whether another thread may free and unmap what is at the address at this moment. */
+typedef enum { stays, may_go } hk_stay_t;
+
+static bool may_be_free(const hk_block_t *block, hk_stay_t stay) {
+  bool is_copied = HK_SAFETY == 1 && stay == may_go; /* other builds do not read the block */
+  return is_copied ? hk_search_may_be_free(block) : !hk_block_is_in_use(block);
+}
+
+static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, hk_stay_t stay) {
+  hk_slab_t *span = LOAD_RACY(&slab->head);
+  size_t bytes = LOAD_RACY(&span->block_bytes);
   uintptr_t offset = value & (HK_SLAB_BYTES - 1);
+  hk_finding_t gone = {.verdict = hk_verdict_free, .slab = slab, .start = value};
   /* A query may name any address: another thread has released the span meanwhile, and a run begins there. */
-  if (HK_UNLIKELY(bytes == 0)) return (hk_finding_t){.verdict = hk_verdict_free, .slab = slab, .start = value};
+  if (HK_UNLIKELY(bytes == 0)) return gone;
   if (!hk_offset_is_start(offset, slab->inverse)) return interior_of_block(span, value, offset, bytes);
   const hk_block_t *block = (const hk_block_t *)value;
-  bool is_free = !hk_span_has_block(span, block) || (!hk_block_is_in_use(block) && hk_search_free(span, block));
+  bool is_free = !hk_span_has_block(span, block) || (may_be_free(block, stay) && hk_search_free(span, block));
+  if (stay == may_go && hk_slab_state(slab) != hk_slab_small) return gone; /* before its words could be read */
   return (hk_finding_t){.verdict = is_free ? hk_verdict_free_block : hk_verdict_live,
                         .slab = span,
                         .start = value,
@@ -47,20 +60,27 @@ static hk_finding_t verify_nothing(hk_slab_t *slab, uintptr_t value) {
   return (hk_finding_t){.verdict = value == start ? of_start : hk_verdict_interior, .slab = slab, .start = start};
 }
 
-static hk_finding_t verify_unsampled(const void *address) {
+/* Returns where a run begins. Its superslab may end at this moment, so the descriptors alone tell. */
+static uintptr_t run_start(const hk_slab_t *head, const hk_slab_t *slab, uintptr_t value) {
+  return (value & ~(HK_SLAB_BYTES - 1)) - ((uintptr_t)slab - (uintptr_t)head) / sizeof *slab * HK_SLAB_BYTES;
+}
+
+static hk_finding_t verify_unsampled(const void *address, hk_stay_t stay) {
   uintptr_t value = (uintptr_t)address;
   hk_finding_t foreign = {.verdict = hk_verdict_foreign, .start = value};
   if (value >> HK_ADDRESS_BITS != 0) return foreign;
   hk_slab_t *slab = hk_slab_of_any(value);
   hk_finding_t free_extent = {.verdict = hk_verdict_free, .slab = slab, .start = value};
+  hk_slab_t *head;
   switch (hk_slab_state(slab)) {
     case hk_slab_small:
-      return verify_small(slab, value);
+      return verify_small(slab, value, stay);
     case hk_slab_run:
-      return verify_whole(slab, hk_slab_start(slab), value);
+      return verify_whole(slab, run_start(slab, slab, value), value);
     case hk_slab_run_tail:
-      if (hk_slab_state(slab->head) != hk_slab_run) return free_extent;
-      return verify_whole(slab->head, hk_slab_start(slab->head), value);
+      head = LOAD_RACY(&slab->head);
+      if (hk_slab_state(head) != hk_slab_run) return free_extent;
+      return verify_whole(head, run_start(head, slab, value), value);
     case hk_slab_large:
       return verify_whole(slab, value & ~(HK_SLAB_BYTES - 1), value);
     case hk_slab_nothing:
@@ -110,8 +130,8 @@ static bool find_guarded(uintptr_t value, hk_finding_t *finding) {
 }
 
 /* A sampled block's address is no block's start. With a large alignment, a large block has no descriptor there. */
-hk_finding_t hk_verify(const void *address) {
-  hk_finding_t finding = verify_unsampled(address);
+static hk_finding_t verify(const void *address, hk_stay_t stay) {
+  hk_finding_t finding = verify_unsampled(address, stay);
   if (finding.verdict != hk_verdict_interior && finding.verdict != hk_verdict_foreign) return finding;
   bool may_be_guarded = finding.verdict == hk_verdict_foreign && hk_guard_slot_has_pool();
   if (HK_UNLIKELY(may_be_guarded) && find_guarded((uintptr_t)address, &finding)) return finding;
@@ -126,12 +146,16 @@ hk_finding_t hk_verify(const void *address) {
   }
 }
 
+hk_finding_t hk_verify(const void *address) { return verify(address, stays); }
+
+hk_finding_t hk_verify_any(const void *address) { return verify(address, may_go); }
+
 hk_named_t *hk_finding_named(const hk_finding_t *finding) {
   return finding->is_guarded ? finding->guarded_named : hk_named_of_slab(finding->slab);
 }
 
 hk_finding_t hk_verify_thoroughly(const void *address) {
-  hk_finding_t finding = hk_verify(address);
+  hk_finding_t finding = hk_verify_any(address);
   if (finding.verdict != hk_verdict_foreign) return finding;
   uintptr_t value = (uintptr_t)address, start;
   if (value >> HK_ADDRESS_BITS != 0) return finding;
@@ -144,10 +168,10 @@ hk_finding_t hk_verify_thoroughly(const void *address) {
   return finding;
 }
 
-/* The public declaration says that the function does not read what `address` points to. hk_verify reads it where it is
- * a block: the compiler is not to see that both are the same. */
+/* The public declaration says that the function does not read what `address` points to. hk_verify_any reads it where it
+ * is a block: the compiler is not to see that both are the same. */
 bool hakmem_check_owned(const void *address) {
   const void *start = address;
   HK_FORGET(start);
-  return hk_verify(start).verdict == hk_verdict_live;
+  return hk_verify_any(start).verdict == hk_verdict_live;
 }

@@ -30,8 +30,12 @@ typedef struct {
 /* Returns the named heap or tag of a block that was found live; NULL: none. */
 struct hk_named *hk_finding_named(const hk_finding_t *finding);
 
-/* Verifies any value. A free of the same block by another thread meanwhile may or may not be noticed. */
+/* Verifies any value. A free of the same block by another thread meanwhile may or may not be noticed. Requires that no
+ * other thread unmaps what is at the address: that its block is the caller's, who frees it or asks for its size. */
 hk_finding_t hk_verify(const void *address);
+
+/* The same without that requirement: the system copies a block's words. Slower by system calls. */
+hk_finding_t hk_verify_any(const void *address);
 
 /* The same, and finds the large block or free extent around an address without a descriptor. Slow; for messages. */
 hk_finding_t hk_verify_thoroughly(const void *address);

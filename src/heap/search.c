@@ -23,15 +23,18 @@ static bool is_block_of(const hk_heap_t *owner, const hk_block_t *block) {
   return (owner == NULL || hk_load_relaxed(&slab->owner) == owner) && hk_span_has_block(LOAD_RACY(&slab->head), block);
 }
 
-/* Reads a word that belongs to the thread that has `heap`. The caller's own spans stay where they are during the
- * search. Another thread may change and unmap its spans at the same moment. */
+/* Reads a word that belongs to the thread that has `heap`. The caller's own spans that its own lists lead to stay where
+ * they are during the search. Another thread may change and unmap its spans at the same moment. */
 static bool read_word(const hk_heap_t *heap, const void *address, void **word) {
   if (heap != hk_thread_own()) return hk_os_peek(address, word);
   *word = LOAD_RACY((void *const *)address);
   return true;
 }
 
-static bool read_link(const hk_block_t *from, void **link) {
+/* A list of blocks of any owner is one on its way: the purge thread may take it, and release the blocks' spans, though
+ * they are the caller's. */
+static bool read_link(const hk_heap_t *owner, const hk_block_t *from, void **link) {
+  if (owner == NULL) return hk_os_peek(&from->next, link);
   return read_word(hk_load_relaxed(&hk_slab_of(from)->owner), &from->next, link);
 }
 
@@ -39,7 +42,7 @@ static bool is_on_list(const hk_heap_t *owner, const hk_block_t *list, const hk_
   for (unsigned steps = 0; steps < STEPS_MAX && list != HK_LIST_END && is_block_of(owner, list); steps++) {
     if (list == block) return true;
     void *link;
-    if (!read_link(list, &link)) return false;
+    if (!read_link(owner, list, &link)) return false;
     list = hk_remote_next(link);
   }
   return false;
@@ -84,4 +87,18 @@ bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
     if (moved && is_coming(heap, block)) return true;
   }
   return false;
+}
+
+/* The program may have made its own block unreadable. The peek then fails, and the block counts as live. */
+bool hk_search_may_be_free(const hk_block_t *block) {
+  if (HK_HARDENED) return !hk_live_bit_is_set(hk_live_bit_of(block));
+#if HK_SAFETY
+  void *next, *seal;
+  if (!hk_os_peek(&block->next, &next) || !hk_os_peek(&block->seal, &seal)) return false;
+  hk_block_t copy = {.next = next, .seal = (uintptr_t)seal};
+  return hk_block_looks_free(&copy);
+#else
+  void *next;
+  return hk_os_peek(&block->next, &next);
+#endif
 }

@@ -30,13 +30,16 @@ static unsigned divide_by_block(uint64_t value, uint64_t inverse) {
   return (unsigned)((unsigned __int128)value * inverse >> 64);
 }
 
+/* Reads descriptors alone: the span may end at this moment, and its superslab too. */
 bool hk_span_has_block(const hk_slab_t *span, const void *address) {
-  uintptr_t distance = (uintptr_t)address - hk_slab_start(span);
-  uintptr_t offset = distance % HK_SLAB_BYTES;
-  if (!hk_offset_is_start(offset, span->inverse)) return false;
-  unsigned index = divide_by_block(offset, span->inverse);
-  unsigned per_slab = divide_by_block(HK_SLAB_BYTES, span->inverse);
-  return index < per_slab && distance / HK_SLAB_BYTES * per_slab + index < carved_of(span);
+  uintptr_t slabs = ((uintptr_t)hk_slab_of(address) - (uintptr_t)span) / sizeof *span;
+  if (slabs >= HK_SPAN_MAX_SLABS || (uintptr_t)address >> HK_ADDRESS_BITS != 0) return false;
+  uintptr_t offset = (uintptr_t)address % HK_SLAB_BYTES;
+  uint64_t inverse = span->inverse;
+  if (!hk_offset_is_start(offset, inverse)) return false;
+  unsigned index = divide_by_block(offset, inverse);
+  unsigned per_slab = divide_by_block(HK_SLAB_BYTES, inverse);
+  return index < per_slab && slabs * per_slab + index < carved_of(span);
 }
 
 /* ---- Acquire and release. */

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "base/compiler.h"
 #include "hakmem/hakmem.h"
 #include "support/process_memory.h"
 #include "support/scale.h"
@@ -103,6 +105,30 @@ TEST(CheckOwned, BlocksOfAnotherThreadAre) {
     hakmem_free(block);
   }
 }
+
+#if !HK_SANITIZED  // it reads what the owners write plainly, and ThreadSanitizer says so
+/* The answer may be of any moment. But the memory of the block, and the superslab that it was in, may go meanwhile. */
+TEST(CheckOwned, BlocksThatGoMeanwhileAreSafeToAsk) {
+  constexpr size_t kCount = 4096;
+  std::vector<std::atomic<void *>> asked(kCount);
+  std::atomic<bool> is_over{false};
+  std::thread asker([&asked, &is_over] {
+    while (!is_over) {
+      for (std::atomic<void *> &block : asked) (void)hakmem_check_owned(block);
+      for (std::atomic<void *> &block : asked) (void)hakmem_heap_of(block);
+    }
+  });
+  for (size_t round = 0; round < Scaled(80, 20); round++) {
+    size_t size = round % 8 < 6 ? 2000 : round % 8 == 6 ? 100000 : 3 * kMiB;
+    std::vector<void *> blocks(std::min(kCount, 16 * kMiB / size));
+    for (size_t i = 0; i < blocks.size(); i++) asked[i] = blocks[i] = hakmem_malloc(size);
+    for (void *block : blocks) hakmem_free(block);
+    if (size != 100000) (void)hakmem_collect(); /* else the large blocks are made of the runs' superslabs */
+  }
+  is_over = true;
+  asker.join();
+}
+#endif
 
 TEST(CheckOwned, InteriorAddressesAreNot) {
   for (size_t size : kSizes) {

@@ -1,4 +1,6 @@
 // api/verify: the verdict on an address: of each kind of block, from every side, at each time of its life.
+#include <sys/mman.h>
+
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -43,6 +45,31 @@ HK_FRESH_TEST(Verify, WhatIsNotOursIsForeign) {
   for (unsigned bit = 0; bit < 64; bit++) ExpectForeign(uintptr_t{1} << bit);
   ExpectForeign((uintptr_t{1} << HK_ADDRESS_BITS) - 1);
   ExpectForeign(UINTPTR_MAX);
+}
+
+// Another thread may free a block and unmap its memory while a program asks about it.
+HK_FRESH_TEST(Verify, AnAddressThatMayGoIsVerifiedWithoutAReadOfIt) {
+  hk_block_t *block = Alloc(hk_heap_take(), 4);
+  void *page = reinterpret_cast<void *>(AddressOf(block) & ~(HK_SLAB_BYTES - 1));
+  ASSERT_EQ(mprotect(page, HK_SLAB_BYTES, PROT_NONE), 0);
+  EXPECT_EQ(hk_verify_any(block).verdict, hk_verdict_live) << "as far as can be seen";
+  EXPECT_EQ(hk_verify_thoroughly(block).verdict, hk_verdict_live);
+  ASSERT_EQ(mprotect(page, HK_SLAB_BYTES, PROT_READ | PROT_WRITE), 0);
+}
+
+// The slabs become a free extent, or a large block.
+HK_FRESH_TEST(Verify, AnAddressThatMayGoIsVerifiedWithoutItsSuperslab) {
+  hk_block_t *block = Alloc(hk_heap_take(), 4);
+  char *run = static_cast<char *>(hk_run_alloc(2 * HK_SLAB_BYTES, HK_BLOCK_ALIGNMENT, &zero));
+  hk_slab_t *span = hk_slab_of(block)->head, *head = hk_slab_of(run);
+  hk_superslab *of_span = span->superslab, *of_run = head->superslab;
+  span->superslab = head->superslab = nullptr;
+  EXPECT_EQ(hk_verify_any(block).verdict, hk_verdict_live);
+  EXPECT_EQ(hk_address_class_of(AddressOf(block)).kind, hk_address_live_block);
+  EXPECT_EQ(hk_verify_any(run).verdict, hk_verdict_live);
+  EXPECT_EQ(hk_verify_any(run + HK_SLAB_BYTES).start, AddressOf(run)) << "a tail's";
+  span->superslab = of_span;
+  head->superslab = of_run;
 }
 
 HK_FRESH_TEST(Verify, OurOwnRecordsAreNoBlocks) {

@@ -49,6 +49,7 @@ void hk_heap_reset(hk_heap_t *heap) {
   heap->spare_overflows = 0;
   heap->damaged = NULL;
   heap->shortened_ms = 0;
+  heap->is_short = false;
   hk_store_relaxed(&heap->shared.waiting, 0);
   init(heap);
 }

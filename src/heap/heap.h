@@ -121,6 +121,7 @@ struct hk_heap {
   hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
   bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
+  bool is_short;                             /* no span has pages to give up behind its carved blocks: heap_purge.c */
   uint64_t shortened_ms;                     /* when its spans were last shortened (api/process_purge.c); 0: never */
   _Atomic(bool) busy;      /* a slow path is under way: a child of fork may find the heap half changed */
   _Atomic(uint8_t) life;   /* hk_heap_life_t; written by the thread that has the heap or is about to */

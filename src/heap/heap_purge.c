@@ -85,7 +85,8 @@ void hk_heap_purge(hk_heap_t *heap) { purge_all(heap, false); }
 typedef struct {
   hk_heap_t *heap;
   bool has_shortened;
-  bool is_refused; /* where mappings are short, so the next one would be refused too */
+  bool is_refused;    /* where mappings are short, so the next one would be refused too */
+  bool has_untouched; /* a span has no carved block: it is left alone, and may be shortened when it has some */
 } shortening_t;
 
 static void shorten_spans(hk_slab_t *slabs, void *context) {
@@ -95,15 +96,19 @@ static void shorten_spans(hk_slab_t *slabs, void *context) {
     if (hk_slab_state(slab) != hk_slab_small || hk_load_relaxed(&slab->owner) != shortening->heap) continue;
     if (slab->head != slab) continue;
     hk_shorten_t result = hk_span_shorten(shortening->heap, slab);
+    if (hk_load_relaxed(&slab->carved) == 0) shortening->has_untouched = true;
     if (result == hk_shorten_done) shortening->has_shortened = true;
     if (result == hk_shorten_refused) shortening->is_refused = true;
   }
 }
 
+/* A span keeps its carved blocks. So once all are short, a walk finds nothing before the heap has another span: where
+ * the system refuses many requests in a row, each would look at all slabs of the process. */
 bool hk_heap_shorten(hk_heap_t *heap) {
-  if (!hk_heap_claim_spans(heap)) return false;
+  if (heap->is_short || !hk_heap_claim_spans(heap)) return false;
   shortening_t shortening = {.heap = heap};
   if (hk_load_relaxed(&heap->span_slabs) > 0) hk_superslab_visit(shorten_spans, &shortening);
+  heap->is_short = !shortening.is_refused && !shortening.has_untouched;
   hk_heap_unclaim_spans(heap);
   hk_heap_check(heap);
   return shortening.has_shortened;

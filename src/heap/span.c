@@ -153,6 +153,7 @@ hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
   if (span == NULL || !charge(heap, span, class_index)) return NULL;
   hk_stat_bump(&heap->stat, hk_stat_slab_acquire, 1);
   hk_bump_relaxed(&heap->span_slabs, span->slab_count);
+  heap->is_short = false;
   describe(heap, span, class_index);
   return span;
 }

@@ -7,6 +7,7 @@
 
 extern "C" {
 #include "heap/refill.h"
+#include "os/lock.h"
 #include "space/short_span.h"
 #include "space/shortage.h"
 }
@@ -183,6 +184,29 @@ HK_FRESH_TEST(ShortSpan, ARefusedTrimChangesNothing) {
   EXPECT_TRUE(hk_heap_shorten(heap));
   EXPECT_LT(hk_span_capacity(full.span), capacity);
   FreeBlocks(heap, full);
+}
+
+// Where the system refuses one request after the other, each asks for a trim.
+HK_FRESH_TEST(ShortSpan, ATrimThatFindsNothingNewLooksAtNoSlab) {
+  hk_heap_t *heap = HeapAfterAShortage();
+  Full full = Carved(heap, 37, 2);
+  EXPECT_TRUE(hk_heap_shorten(heap));
+  uint64_t takes = hk_lock_take_count(hk_lock_space);
+  EXPECT_FALSE(hk_heap_shorten(heap));
+  EXPECT_EQ(hk_lock_take_count(hk_lock_space), takes) << "a look at the superslabs takes the lock";
+  Full other = Carved(heap, ClassOf(5000), 2);
+  EXPECT_TRUE(hk_heap_shorten(heap)) << "another span has come";
+  FreeBlocks(heap, full);
+  FreeBlocks(heap, other);
+}
+
+HK_FRESH_TEST(ShortSpan, ASpanWithoutACarvedBlockIsTrimmedOnceItHasOne) {
+  hk_heap_t *heap = HeapAfterAShortage();
+  hk_slab_t *span = NewActive(heap, 37);
+  EXPECT_FALSE(hk_heap_shorten(heap));
+  hk_span_carve(heap, span, 2);
+  EXPECT_TRUE(hk_heap_shorten(heap));
+  EXPECT_LT(hk_span_capacity(span), CapacityOf(37));
 }
 
 HK_FRESH_TEST(ShortSpan, WithoutAShortageSpansAreWhole) {

@@ -266,6 +266,18 @@ HK_FRESH_TEST(Steal, NothingIsThereToMove) {
   EXPECT_EQ(StatOf(heaps.taker, hk_stat_slab_move), 0u);
 }
 
+HK_FRESH_TEST(Steal, ASpanThatCameIsTrimmedThoughTheTakersOthersWere) {
+  for (unsigned class_index : {4u, hk_class_of(5000)}) {
+    Heaps heaps;
+    (void)Alloc(heaps.giver, class_index);
+    (void)hk_heap_shorten(heaps.taker);
+    hk_heap_give_back(heaps.giver);
+    ASSERT_TRUE(Steal(heaps.taker, class_index));
+    EXPECT_TRUE(hk_heap_shorten(heaps.taker)) << class_index;
+    ASSERT_TRUE(hk_heap_take_this(heaps.giver));
+  }
+}
+
 HK_FRESH_TEST(Steal, AHeapThatAThreadHasIsNotStolenFrom) {
   Heaps heaps;
   hk_block_t *held = Alloc(heaps.giver, 4);

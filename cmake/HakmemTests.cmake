@@ -475,7 +475,9 @@ if(HK_PYTEST)
   )
     list(APPEND secure_tests "${tests_dir}/${name}.py")
   endforeach()
-  foreach(name IN ITEMS test_memory_cgroup test_no_refusal_ends_a_program)
+  foreach(name IN ITEMS test_memory_cgroup test_no_refusal_ends_a_program
+                        test_a_size_is_told_after_a_shrinking_without_memory
+  )
     list(APPEND secure_tests "${tests_dir}/preload/test_limits.py::${name}")
   endforeach()
   add_test(

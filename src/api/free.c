@@ -266,7 +266,7 @@ typedef struct {
 
 /* A request for which the system refused a mapping of its own has whole slabs. */
 static bool larger_fits(const hk_finding_t *finding, size_t size) {
-  if (hk_realloc_may_leave(size, finding->bytes)) return true;
+  if (hk_realloc_may_leave(size, finding->bytes) || finding->slab->is_left) return true;
   size_t least = size > 0 ? size : 1;
   bool is_mapping = hk_slab_state(finding->slab) == hk_slab_large && finding->slab->is_lone;
   return finding->bytes == (is_mapping ? hk_slab_good_size(least) : hk_align_up(least, HK_SLAB_BYTES));
@@ -279,6 +279,7 @@ HK_INLINE bool size_fits(const hk_finding_t *finding, void *block, const told_t 
   if (hk_slab_state(finding->slab) != hk_slab_small) return larger_fits(finding, told->size);
   unsigned class_index = finding->slab->class_index;
   if (class_serves(class_index, told->has_alignment ? told->alignment : HK_BLOCK_ALIGNMENT, told->size)) return true;
+  if (hk_handover_is_left(block, finding->slab->block_bytes)) return true;
   bool is_resized = hk_handover_is_resized(block, finding->slab->block_bytes);
   return is_resized && hk_realloc_may_leave(told->size, finding->bytes);
 }

@@ -135,6 +135,20 @@ static void note_room(void *block) {
     (void)resized((void *)finding.start, finding.slab->block_bytes - HK_CANARY_BYTES);
 }
 
+/* Returns a block that has room for the program's request, where the system or a limit refuses a smaller one. A
+ * hardened build compares the size that a free tells, and notes that. A sampled or guarded block needs no note. */
+static HK_COLD void *leave(void *block) {
+  if (!HK_HARDENED) return block;
+  hk_finding_t finding = hk_verify(block);
+  if (finding.verdict != hk_verdict_live || finding.is_guarded || finding.offset != 0) return block;
+  if (hk_slab_state(finding.slab) == hk_slab_small) {
+    hk_handover_note_left(block, finding.slab->block_bytes);
+  } else if (hk_named_is_larger(finding.slab)) {
+    finding.slab->is_left = true;
+  }
+  return block;
+}
+
 /* Returns a new block of `wanted` bytes, or else of `size`; NULL where there is neither. Then it sets errno, unless the
  * old block of `bytes` has room for `size`. */
 static HK_NOINLINE void *alloc_new_slow(size_t bytes, size_t size, size_t wanted) {
@@ -152,7 +166,7 @@ static HK_NOINLINE void *alloc_new_slow(size_t bytes, size_t size, size_t wanted
 static void *copy_to_new(void *block, size_t bytes, size_t size, size_t wanted) {
   void *moved = hk_alloc_fast(wanted);
   if (HK_UNLIKELY(moved == NULL)) moved = alloc_new_slow(bytes, size, wanted);
-  if (HK_UNLIKELY(moved == NULL)) return size > bytes ? NULL : block;
+  if (HK_UNLIKELY(moved == NULL)) return size > bytes ? NULL : leave(block);
   memcpy(moved, block, size < bytes ? size : bytes);
   hk_free(block);
   if (HK_HARDENED && wanted > size && is_small(wanted)) note_room(moved);
@@ -179,7 +193,7 @@ static void *move_unnamed(void *block, size_t bytes, size_t size, uint64_t weigh
 static HK_NOINLINE void *move_named(hk_named_t *named, void *block, size_t bytes, size_t size, uint64_t weight_q16,
                                     move_t move_block) {
   hk_part_switch_t it = hk_part_enter(named);
-  if (it.part == NULL) return size > bytes ? hk_alloc_fail() : block;
+  if (it.part == NULL) return size > bytes ? hk_alloc_fail() : leave(block);
   void *moved = move_block(block, bytes, size, weight_q16);
   hk_part_leave(&it);
   return moved;
@@ -222,7 +236,7 @@ static void *move_large_unnamed(void *block, size_t bytes, size_t size, uint64_t
   if (weight_q16 != 0) moved = hk_alloc_sampled(size, HK_BLOCK_ALIGNMENT, hk_slab_good_size(size), weight_q16, &zero);
   if (moved == NULL) moved = hk_alloc_large_unsampled(with_room_to_grow(bytes, size), HK_BLOCK_ALIGNMENT, &zero);
   if (moved == NULL) moved = hk_alloc_large_unsampled(size, HK_BLOCK_ALIGNMENT, &zero);
-  if (moved == NULL) return size > bytes ? hk_alloc_fail() : block;
+  if (moved == NULL) return size > bytes ? hk_alloc_fail() : leave(block);
   memcpy(moved, block, size < bytes ? size : bytes);
   hk_free(block);
   return moved;

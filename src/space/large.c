@@ -64,7 +64,10 @@ static void count_locked(size_t count, size_t bytes) {
 
 static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool zero) {
   hk_slab_t *slab = hk_slab_of((void *)start);
-  if (HK_HARDENED) slab->is_lone = is_lone;
+  if (HK_HARDENED) {
+    slab->is_lone = is_lone;
+    slab->is_left = false;
+  }
   slab->superslab = NULL;
   slab->named = NULL;
   slab->huge = hk_huge_leave;

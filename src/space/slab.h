@@ -101,7 +101,11 @@ typedef struct hk_slab {
     uint8_t huge;      /* of a large block: hk_thp_advice_t */
     uint8_t part_kind; /* of a span: hk_part_kind_t of its owner; the same in each slab */
   };
-  uint16_t drain_count; /* head of a span: number of its blocks that the purge thread has counted, ... */
+  union {
+    uint16_t drain_count; /* head of a span: number of its blocks that the purge thread has counted, ... */
+    /* Of a run or a large block in a hardened build: realloc was refused a shorter one, and left it. */
+    bool is_left;
+  };
   union {
     uint32_t drain_round; /* ... and the round in which it counted them (heap/purge_drain.c) */
     uint32_t ahead_slabs; /* of a large block (space/large_fill.h); 0 when it ends */

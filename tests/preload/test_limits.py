@@ -336,6 +336,11 @@ def test_shrinking_needs_no_memory(runner: Runner, program: Program) -> None:
     runner.expect([program("shrink_when_full")], "ok\n")
 
 
+def test_a_size_is_told_after_a_shrinking_without_memory(runner: Runner, program: Program) -> None:
+    """The hardened variant compares it with the block, which is the old one."""
+    runner.expect([program("told_after_refusal")], "")
+
+
 @pytest.mark.parametrize("size", [100, 100000, 2000000])
 def test_first_request_of_a_thread_fails(runner: Runner, program: Program, size: int) -> None:
     runner.expect([program("first_request_fails"), size], "ok\n")

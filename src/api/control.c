@@ -2,6 +2,7 @@
 #include <limits.h>
 
 #include "api/process_purge.h"
+#include "base/arithmetic.h"
 #include "hakmem/hakmem.h"
 #include "space/large.h"
 #include "space/superslab.h"
@@ -33,7 +34,8 @@ struct mallinfo2 hakmem_mallinfo2(void) {
       .hblks = large.count,
       .hblkhd = large.mapped_bytes,
       .uordblks = slabs.in_use_bytes,
-      .fordblks = slabs.mapped_bytes - slabs.in_use_bytes,
+      /* The sums are of different moments: other threads may have unmapped slabs that were in use. */
+      .fordblks = hk_subtract_to_zero(slabs.mapped_bytes, slabs.in_use_bytes),
       .keepcost = slabs.dirty_bytes,
   };
 }

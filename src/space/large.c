@@ -180,6 +180,7 @@ static void give_up(hk_slab_t *slab, size_t count, uintptr_t start, size_t old_b
   size_t bytes = old_bytes - new_bytes;
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
+  if (new_bytes != 0) hk_store_relaxed(&slab->bytes, new_bytes); /* here: hk_large_fill_look takes them off the sums */
   count_locked(count, -bytes);
   hk_large_fill_change_locked(slab, start, old_bytes, new_bytes);
   hk_extent_put_locked((hk_extent_t){.start = start + new_bytes, .bytes = bytes, .zero = false});
@@ -363,7 +364,6 @@ void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes, bool *is_copie
   if (new_bytes == old_bytes) return block;
   hk_large_prefault_note_end(start);
   if (new_bytes < old_bytes) {
-    hk_store_relaxed(&slab->bytes, new_bytes);
     give_up(slab, 0, start, old_bytes, new_bytes);
     return block;
   }

@@ -19,7 +19,7 @@ static hk_finding_t interior_of_block(hk_slab_t *span, uintptr_t value, uintptr_
   return (hk_finding_t){.verdict = hk_verdict_interior, .slab = span, .start = start, .bytes = bytes - HK_CANARY_BYTES};
 }
 
-/* Whether another thread may free and unmap what is at the address at this moment. */
+/* Whether another thread may free the block at the address, and unmap its memory, at this moment. */
 typedef enum { stays, may_go } hk_stay_t;
 
 static bool may_be_free(const hk_block_t *block, hk_stay_t stay) {

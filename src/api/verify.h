@@ -31,7 +31,7 @@ typedef struct {
 struct hk_named *hk_finding_named(const hk_finding_t *finding);
 
 /* Verifies any value. A free of the same block by another thread meanwhile may or may not be noticed. Requires that no
- * other thread unmaps what is at the address: that its block is the caller's, who frees it or asks for its size. */
+ * other thread unmaps the memory at the address: it is a block of the caller's, to be freed, resized or measured. */
 hk_finding_t hk_verify(const void *address);
 
 /* The same without that requirement: the system copies a block's words. Slower by system calls. */

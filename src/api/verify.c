@@ -6,6 +6,7 @@
 #include "heap/named.h"
 #include "heap/search.h"
 #include "heap/span.h"
+#include "heap/thread.h"
 #include "space/guard_slot.h"
 #include "space/live_bit.h"
 #include "space/region_map.h"
@@ -22,9 +23,21 @@ static hk_finding_t interior_of_block(hk_slab_t *span, uintptr_t value, uintptr_
 /* Whether another thread may free the block at the address, and unmap its memory, at this moment. */
 typedef enum { stays, may_go } hk_stay_t;
 
-static bool may_be_free(const hk_block_t *block, hk_stay_t stay) {
-  bool is_copied = HK_SAFETY == 1 && stay == may_go; /* other builds do not read the block */
-  return is_copied ? hk_search_may_be_free(block) : !hk_block_is_in_use(block);
+/* The purge thread alone takes spans from a heap that a thread has (heap/purge_drain.h), and claims them before. So a
+ * thread that has claimed its own heap's spans reads their blocks plainly, without system calls. */
+static bool may_be_free_if_there(hk_slab_t *span, const hk_block_t *block) {
+  hk_heap_t *own = hk_thread_own();
+  bool is_own = own != HK_EMPTY_HEAP && hk_load_relaxed(&span->owner) == own && hk_heap_claim_spans(own);
+  if (!is_own) return hk_search_may_be_free(block);
+  bool is_there = hk_load_relaxed(&span->owner) == own;
+  bool may_be = is_there && !hk_block_is_in_use(block);
+  hk_heap_unclaim_spans(own);
+  return may_be;
+}
+
+static bool may_be_free(hk_slab_t *span, const hk_block_t *block, hk_stay_t stay) {
+  bool may_be_gone = HK_SAFETY == 1 && stay == may_go; /* other builds do not read the block */
+  return may_be_gone ? may_be_free_if_there(span, block) : !hk_block_is_in_use(block);
 }
 
 static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, hk_stay_t stay) {
@@ -36,7 +49,7 @@ static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, hk_stay_t sta
   if (HK_UNLIKELY(bytes == 0)) return gone;
   if (!hk_offset_is_start(offset, slab->inverse)) return interior_of_block(span, value, offset, bytes);
   const hk_block_t *block = (const hk_block_t *)value;
-  bool is_free = !hk_span_has_block(span, block) || (may_be_free(block, stay) && hk_search_free(span, block));
+  bool is_free = !hk_span_has_block(span, block) || (may_be_free(span, block, stay) && hk_search_free(span, block));
   if (stay == may_go && hk_slab_state(slab) != hk_slab_small) return gone; /* before its words could be read */
   return (hk_finding_t){.verdict = is_free ? hk_verdict_free_block : hk_verdict_live,
                         .slab = span,

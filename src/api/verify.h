@@ -34,7 +34,7 @@ struct hk_named *hk_finding_named(const hk_finding_t *finding);
  * other thread unmaps the memory at the address: it is a block of the caller's, to be freed, resized or measured. */
 hk_finding_t hk_verify(const void *address);
 
-/* The same without that requirement: the system copies a block's words. Slower by system calls. */
+/* The same without that requirement. The system copies the words of blocks of other threads, which is slower. */
 hk_finding_t hk_verify_any(const void *address);
 
 /* The same, and finds the large block or free extent around an address without a descriptor. Slow; for messages. */

@@ -57,6 +57,22 @@ HK_FRESH_TEST(Verify, AnAddressThatMayGoIsVerifiedWithoutAReadOfIt) {
   ASSERT_EQ(mprotect(page, HK_SLAB_BYTES, PROT_READ | PROT_WRITE), 0);
 }
 
+// The purge thread releases spans of a heap that it has claimed.
+HK_FRESH_TEST(Verify, ABlockOfTheCallersHeapIsReadUnderAClaim) {
+  hk_thread_lease_t lease = hk_thread_enter();
+  hk_thread_leave(lease);
+  hk_block_t *block = Alloc(lease.heap, 4);
+  EXPECT_EQ(hk_verify_any(block).verdict, hk_verdict_live);
+  ASSERT_TRUE(hk_heap_claim_spans(lease.heap)) << "the claim has ended";
+  void *page = reinterpret_cast<void *>(AddressOf(block) & ~(HK_SLAB_BYTES - 1));
+  ASSERT_EQ(mprotect(page, HK_SLAB_BYTES, PROT_NONE), 0);
+  EXPECT_EQ(hk_verify_any(block).verdict, hk_verdict_live) << "another thread has the claim";
+  ASSERT_EQ(mprotect(page, HK_SLAB_BYTES, PROT_READ | PROT_WRITE), 0);
+  hk_heap_unclaim_spans(lease.heap);
+  Free(lease.heap, block);
+  EXPECT_NE(hk_verify_any(block).verdict, hk_verdict_live);
+}
+
 // The slabs become a free extent, or a large block.
 HK_FRESH_TEST(Verify, AnAddressThatMayGoIsVerifiedWithoutItsSuperslab) {
   hk_block_t *block = Alloc(hk_heap_take(), 4);

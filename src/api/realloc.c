@@ -68,11 +68,19 @@ static void *resize_unnamed(const hk_finding_t *finding, void *block, size_t siz
   return start + finding->offset;
 }
 
+/* Returns the bytes that a larger block has when it is resized in place. In a hardened build only a block that is a
+ * mapping of its own has whole pages. */
+static size_t bytes_in_place(const hk_slab_t *slab, size_t whole) {
+  size_t bytes = hk_slab_good_size(whole);
+  bool has_pages = !HK_HARDENED || (hk_slab_state(slab) == hk_slab_large && slab->is_lone);
+  return has_pages || bytes == 0 ? bytes : hk_align_up(bytes, HK_SLAB_BYTES);
+}
+
 /* Resizes a larger block of a named heap or tag, and charges the difference. The block leaves its list meanwhile,
  * because its descriptor may become another one. */
 static HK_NOINLINE void *resize_named(const hk_finding_t *finding, void *block, size_t size) {
   size_t old_bytes = hk_load_relaxed(&finding->slab->bytes), whole = finding->offset + size, charged = 0;
-  size_t wanted = hk_slab_good_size(whole), more_bytes = wanted > old_bytes ? wanted - old_bytes : 0;
+  size_t wanted = bytes_in_place(finding->slab, whole), more_bytes = wanted > old_bytes ? wanted - old_bytes : 0;
   if (is_small(size) || wanted == 0) return NULL;
   hk_named_t *named = finding->slab->named;
   if (more_bytes > 0 && !hk_named_reserve(named, more_bytes, &charged)) return NULL;

@@ -19,11 +19,14 @@
 #include "support/process_memory.h"
 #include "support/scale.h"
 #include "support/shadow_model.h"
+#include "support/test_random.h"
 
 using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {
+
+constexpr size_t kRunUnit = 65536;
 
 bool SetSoftLimit(int resource, rlim_t value) {
   rlimit limit;
@@ -216,6 +219,39 @@ TEST_F(Limits, OneRequestMayTakeMostOfTheRoom) {
     most = hakmem_malloc(90 * kMiB);
     if (most == nullptr) return 6;
     hakmem_free(most);
+    return 0;
+  });
+  EXPECT_EQ(result, 0);
+}
+
+/* The hardened library then serves blocks of whole slabs instead of whole pages. */
+TEST_F(Limits, ANamedHeapKeepsToItsHardLimitNearALimitOnAddresses) {
+  int result = InChild([] {
+    hakmem_heap_options_t options = {};
+    options.size = sizeof options;
+    options.hard_limit = 42 * kRunUnit;
+    hakmem_heap_t *heap = hakmem_heap_create("near", &options);
+    HK_CHILD_CHECK(heap != nullptr);
+    HK_CHILD_CHECK(SetSoftLimit(RLIMIT_AS, ReadProcessMemory().virtual_bytes + 48 * kMiB));
+    TestRandom random(SeedFor("ANamedHeapKeepsToItsHardLimit"));
+    std::vector<void *> own(60), others(400);
+    for (size_t i = 0; i < Scaled(60000, 15000); i++) {
+      void *&block = own[random.Below(own.size())], *&other = others[random.Below(others.size())];
+      size_t size = 1 + random.Below(size_t{8} << random.Below(16));
+      if (block == nullptr) {
+        block = hakmem_heap_malloc(heap, size);
+      } else if (random.Below(2) == 0) {
+        hakmem_free(block);
+        block = nullptr;
+      } else if (void *moved = hakmem_heap_realloc(heap, block, size)) {
+        block = moved;
+      }
+      hakmem_heap_usage_t usage;
+      hakmem_heap_usage(heap, &usage, sizeof usage);
+      HK_CHILD_CHECK(usage.bytes <= options.hard_limit);
+      hakmem_free(other);
+      other = random.Below(4) == 0 ? nullptr : hakmem_malloc(1 + random.Below(size_t{8} << random.Below(17)));
+    }
     return 0;
   });
   EXPECT_EQ(result, 0);

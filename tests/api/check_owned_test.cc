@@ -1,6 +1,7 @@
 /* tests/api/check_owned_test.cc - hakmem_check_owned: any value may be asked for, and the answer is right. */
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -107,8 +108,16 @@ TEST(CheckOwned, BlocksOfAnotherThreadAre) {
 }
 
 #if !HK_SANITIZED  // it reads what the owners write plainly, and ThreadSanitizer says so
+/* Emulators and some sandboxes refuse the copy: then a block that goes is still read. */
+bool SystemCopies() {
+  char from = 1, to = 0;
+  iovec source = {&from, 1}, target = {&to, 1};
+  return process_vm_readv(getpid(), &target, 1, &source, 1, 0) == 1;
+}
+
 /* The answer may be of any moment. But the memory of the block, and the superslab that it was in, may go meanwhile. */
 TEST(CheckOwned, BlocksThatGoMeanwhileAreSafeToAsk) {
+  if (!SystemCopies()) GTEST_SKIP() << "the system does not copy the process's memory";
   constexpr size_t kCount = 4096;
   std::vector<std::atomic<void *>> asked(kCount);
   std::atomic<bool> is_over{false};

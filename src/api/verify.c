@@ -40,7 +40,7 @@ static bool may_be_free(hk_slab_t *span, const hk_block_t *block, hk_stay_t stay
   return may_be_gone ? may_be_free_if_there(span, block) : !hk_block_is_in_use(block);
 }
 
-static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, hk_stay_t stay) {
+HK_INLINE hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, hk_stay_t stay) {
   hk_slab_t *span = LOAD_RACY(&slab->head);
   size_t bytes = LOAD_RACY(&span->block_bytes);
   uintptr_t offset = value & (HK_SLAB_BYTES - 1);
@@ -78,7 +78,7 @@ static uintptr_t run_start(const hk_slab_t *head, const hk_slab_t *slab, uintptr
   return (value & ~(HK_SLAB_BYTES - 1)) - ((uintptr_t)slab - (uintptr_t)head) / sizeof *slab * HK_SLAB_BYTES;
 }
 
-static hk_finding_t verify_unsampled(const void *address, hk_stay_t stay) {
+HK_INLINE hk_finding_t verify_unsampled(const void *address, hk_stay_t stay) {
   uintptr_t value = (uintptr_t)address;
   hk_finding_t foreign = {.verdict = hk_verdict_foreign, .start = value};
   if (value >> HK_ADDRESS_BITS != 0) return foreign;
@@ -142,8 +142,9 @@ static bool find_guarded(uintptr_t value, hk_finding_t *finding) {
   return true;
 }
 
-/* A sampled block's address is no block's start. With a large alignment, a large block has no descriptor there. */
-static hk_finding_t verify(const void *address, hk_stay_t stay) {
+/* A sampled block's address is no block's start. With a large alignment, a large block has no descriptor there. Inline:
+ * a small program has the code for one `stay` alone resident. */
+HK_INLINE hk_finding_t verify(const void *address, hk_stay_t stay) {
   hk_finding_t finding = verify_unsampled(address, stay);
   if (finding.verdict != hk_verdict_interior && finding.verdict != hk_verdict_foreign) return finding;
   bool may_be_guarded = finding.verdict == hk_verdict_foreign && hk_guard_slot_has_pool();

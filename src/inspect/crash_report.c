@@ -14,6 +14,7 @@
 #include "os/os.h"
 #include "os/own_stack.h"
 #include "os/sandbox.h"
+#include "os/signal_action.h"
 #include "policy/option.h"
 
 /* Chosen. */
@@ -149,9 +150,16 @@ static void say_calls(const hk_crash_t *crash) {
   }
 }
 
+/* A report about an abort that fails ends the program by that signal, which hk_own_stack_run has blocked. */
+static void let_abort_through(void) {
+  uint64_t before;
+  if (!hk_sandbox_may_kill()) (void)hk_signal_mask_change(SIG_UNBLOCK, HK_SIGNAL_MASK(SIGABRT), &before);
+}
+
 /* Writes the most certain facts first. */
 static void say_all(void *context) {
   const hk_crash_t *crash = context;
+  let_abort_through();
   say_what_happened(crash);
   say_calls(crash);
   say_address(crash);

@@ -62,7 +62,17 @@ __asm__(
     ".cfi_startproc\n" BODY
     ".cfi_endproc\n"
     ".size hk_own_stack_call, . - hk_own_stack_call\n"
+    ".globl hk_own_stack_call_end\n"
+    ".hidden hk_own_stack_call_end\n"
+    "hk_own_stack_call_end:\n"
     ".popsection\n");
+
+extern HK_HIDDEN const char hk_own_stack_call_end[];
+
+bool hk_own_stack_is_caller(uintptr_t pc) {
+  uintptr_t start = (uintptr_t)hk_own_stack_call;
+  return pc - start < (uintptr_t)hk_own_stack_call_end - start;
+}
 
 /* A handler of the program may need more than this stack, and a garbage collector's handler stops the thread and scans
  * from its stack pointer to the end of its first stack. Under a filter that may kill, handlers may run here: nothing

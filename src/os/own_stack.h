@@ -4,6 +4,7 @@
 #define HK_OS_OWN_STACK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 
@@ -13,6 +14,10 @@ HK_C_BEGIN
  * the call when the system has no memory for it. `run` returns: a jump out of it leaves the stack mapped, and the
  * signals blocked. */
 bool hk_own_stack_run(void (*run)(void *context), void *context);
+
+/* Returns whether the address lies in the code that calls `run`: its frame ends on the stack before, which may have
+ * lower addresses. */
+bool hk_own_stack_is_caller(uintptr_t pc);
 
 HK_C_END
 

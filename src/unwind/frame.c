@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "os/copy_out.h"
+#include "os/own_stack.h"
 #include "unwind/rule_cache.h"
 #include "unwind/unwind_table.h"
 
@@ -48,8 +49,16 @@ static bool enter_caller(hk_frame_t *frame, uintptr_t return_address) {
 
 /* ---- By a rule. */
 
+/* Returns whether a frame may end there: above the stack pointer; a stopped frame at it too; the frame that changes the
+ * stack anywhere. */
+static bool may_end_at(const hk_frame_t *frame, uintptr_t end) {
+  uintptr_t sp = frame->registers[hk_frame_sp];
+  if (!hk_is_aligned(end, sizeof(uintptr_t))) return false;
+  return end > sp || (frame->is_stopped && end == sp) || hk_own_stack_is_caller(frame->pc);
+}
+
 /* Stores the address that the rule counts from, and the frame's end. Returns false when they cannot be read, or when
- * the end is not above the stack pointer; a stopped frame may end at it. */
+ * the frame cannot end there. */
 static bool find_end(const hk_frame_t *frame, hk_stack_reader_t *stack, const hk_frame_rule_t *rule, uintptr_t *base,
                      uintptr_t *end) {
   if (rule->base >= hk_frame_register_count || !read_register(frame, stack, rule->base, base)) return false;
@@ -58,8 +67,7 @@ static bool find_end(const hk_frame_t *frame, hk_stack_reader_t *stack, const hk
     if (!hk_stack_reader_word(stack, *end, end)) return false;
     *end += (uintptr_t)(intptr_t)rule->extra;
   }
-  uintptr_t sp = frame->registers[hk_frame_sp];
-  return hk_is_aligned(*end, sizeof(uintptr_t)) && (*end > sp || (frame->is_stopped && *end == sp));
+  return may_end_at(frame, *end);
 }
 
 static bool step_by_rule(hk_frame_t *frame, hk_stack_reader_t *stack, const hk_frame_rule_t *rule,

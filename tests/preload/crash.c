@@ -192,6 +192,15 @@ static void on_small_stack(void) {
   null_pointer();
 }
 
+/* The stack of the report lies above such a stack, whose frames the list of calls leads through. */
+static void on_low_stack(void) {
+  static char stack_bytes[64 * 1024];
+  stack_t stack = {.ss_sp = stack_bytes, .ss_size = sizeof stack_bytes};
+  CHECK(sigaltstack(&stack, NULL) == 0);
+  null_pointer();
+  CHECK(stack_bytes[0] == 0); /* so that the call is no jump */
+}
+
 static void thread_null(void) { in_thread(null_pointer); }
 static void thread_overflow(void) { in_thread(overflow); }
 static void child_null(void) { in_child(null_pointer); }
@@ -271,6 +280,7 @@ static const struct {
             {"lives", many_lives},
             {"wait", waits},
             {"small_stack", on_small_stack},
+            {"low_stack", on_low_stack},
             {"through_freed", through_freed}};
 
 int main(int argc, char **argv) {

@@ -35,6 +35,7 @@ WAYS = {
     "through_freed": (signal.SIGSEGV, r"an? \w+ (of|to) 0x8, where nothing is mapped"),
     "past_file": (signal.SIGBUS, r"an? \w+ (of|to) 0x[0-9a-f]+, past the end of a mapped file, or memory has run out"),
     "overflow": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, where nothing is mapped"),
+    "low_stack": (signal.SIGSEGV, r"an? \w+ (of|to) 0x10, where nothing is mapped"),
     "small_stack": (signal.SIGSEGV, r"an? \w+ (of|to) 0x10, where nothing is mapped"),
     "thread_null": (signal.SIGSEGV, r"an? \w+ (of|to) 0x10, where nothing is mapped"),
     "thread_overflow": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, which the page protection forbids"),
@@ -182,16 +183,19 @@ def test_calls_name_the_file_and_the_place(crash: Callable[..., Outcome], progra
         ["-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"],
     ],
 )
-def test_calls_are_followed(runner: Runner, linked: Callable[..., Path], flags: list[str]) -> None:
-    """By unwind tables, and where there are none by frame pointers."""
+@pytest.mark.parametrize("way,caller", [("thread_null", "run_in_thread"), ("low_stack", "on_low_stack")])
+def test_calls_are_followed(
+    runner: Runner, linked: Callable[..., Path], way: str, caller: str, flags: list[str]
+) -> None:
+    """By unwind tables, and where there are none by frame pointers. From the report's stack to one below it too."""
     program = linked("crash.c", *flags, "-rdynamic")
-    report = only_report(runner.plain([program, "thread_null"], env={"HAKMEM_CRASH_REPORT": "1"}))
+    report = only_report(runner.plain([program, way], env={"HAKMEM_CRASH_REPORT": "1"}))
     offsets = [
         line.rpartition("+")[2] for line in report if re.match(r"hakmem:   #\d+ ", line) and program.name in line
     ]
     places = [hex(int(offset, 16) - (number > 0)) for number, offset in enumerate(offsets)]
     named = subprocess.run(["addr2line", "-f", "-e", program, *places], capture_output=True, text=True, check=True)
-    assert named.stdout.splitlines()[::2][:3] == ["touch", "null_pointer", "run_in_thread"]
+    assert named.stdout.splitlines()[::2][:3] == ["touch", "null_pointer", caller]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -42,9 +42,10 @@ static bool may_be_free(hk_slab_t *span, const hk_block_t *block, hk_stay_t stay
 
 HK_INLINE hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, hk_stay_t stay) {
   hk_slab_t *span = LOAD_RACY(&slab->head);
+  hk_finding_t gone = {.verdict = hk_verdict_free, .slab = slab, .start = value};
+  if (HK_UNLIKELY(span == NULL)) return gone; /* another thread is describing the slab's first span */
   size_t bytes = LOAD_RACY(&span->block_bytes);
   uintptr_t offset = value & (HK_SLAB_BYTES - 1);
-  hk_finding_t gone = {.verdict = hk_verdict_free, .slab = slab, .start = value};
   /* A query may name any address: another thread has released the span meanwhile, and a run begins there. */
   if (HK_UNLIKELY(bytes == 0)) return gone;
   if (!hk_offset_is_start(offset, slab->inverse)) return interior_of_block(span, value, offset, bytes);
@@ -92,7 +93,7 @@ HK_INLINE hk_finding_t verify_unsampled(const void *address, hk_stay_t stay) {
       return verify_whole(slab, run_start(slab, slab, value), value);
     case hk_slab_run_tail:
       head = LOAD_RACY(&slab->head);
-      if (hk_slab_state(head) != hk_slab_run) return free_extent;
+      if (head == NULL || hk_slab_state(head) != hk_slab_run) return free_extent;
       return verify_whole(head, run_start(head, slab, value), value);
     case hk_slab_large:
       return verify_whole(slab, value & ~(HK_SLAB_BYTES - 1), value);

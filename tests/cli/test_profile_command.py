@@ -33,7 +33,7 @@ def test_a_result_on_stdout_is_alone_there(tool: Tool, tmp_path: Path) -> None:
         assert told == (tmp_path / "file").read_bytes() and b"flat%" not in told
 
 
-def test_files_are_written_though_nobody_reads_the_table(
+def test_files_are_written_before_a_table_without_a_reader(
     tool: Tool, library: Path, compile_c: Compile, tmp_path: Path
 ) -> None:
     (tmp_path / "shop").write_bytes(named(SHOP))

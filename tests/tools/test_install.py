@@ -20,7 +20,7 @@ COMMANDS = {path.stem for path in (ROOT / "cli/hakmem/commands").glob("[a-z]*.py
 def run(*command: str | Path, **variables: str) -> str:
     done = subprocess.run(
         command, env={**os.environ, **variables}, check=False, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -125,7 +125,7 @@ class MemorySampler:
     def _look_for_library(self) -> None:
         """Whether the program maps the library that should serve its malloc. None where its maps cannot be read."""
         try:
-            with open(f"/proc/{self.pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            with open(f"/proc/{self.pid}/maps", encoding="utf-8", errors="surrogateescape", newline="") as maps:
                 text = maps.read()
         except OSError:
             return

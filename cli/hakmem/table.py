@@ -154,7 +154,7 @@ def failure_lines(contest: Contest) -> List[str]:
     for name, run in contest.failed.items():
         when = f"in round {run.round}" if run.round else "in the warm-up"
         lines.append(f"{name}: FAILED {when}: {run.failure}")
-        lines += [f"    {line}" for line in run.detail.splitlines() if line.strip()]
+        lines += [f"    {line.expandtabs()}" for line in run.detail.splitlines() if line.strip()]
     return lines
 
 

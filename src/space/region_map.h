@@ -29,8 +29,9 @@ extern HK_HIDDEN hk_region_map_t hk_region_map;
 
 /* The window: a range of regions whose leaves lie side by side, so that one subtraction leads from an address to its
  * descriptor. free then waits for no load from the root, and the next malloc not for that free. hk_region_map_init
- * writes it. It is empty before, where the process's addresses are limited, and in a hardened build, whose leaves have
- * live bits between them. It ends when the heap has outgrown it: the processor could not predict where a block lies. */
+ * writes it. It is empty before, where the process's addresses or data are limited, and in a hardened build, whose
+ * leaves have live bits between them. It ends when the heap has outgrown it: the processor could not predict where a
+ * block lies. */
 typedef struct {
   uintptr_t start;
   uintptr_t leaf;

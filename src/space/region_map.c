@@ -148,8 +148,10 @@ bool hk_region_map_enter(const void *start, size_t bytes) {
   return true;
 }
 
+/* Writes at most once: every free of every thread reads the line. */
 void hk_region_map_note_superslab(uintptr_t start) {
-  if (start - hk_region_window.start >= WINDOW_REGIONS << HK_REGION_SHIFT) hk_store_relaxed(&hk_region_window.bytes, 0);
+  size_t bytes = hk_load_relaxed(&hk_region_window.bytes);
+  if (bytes != 0 && start - hk_region_window.start >= bytes) hk_store_relaxed(&hk_region_window.bytes, 0);
 }
 
 size_t hk_region_map_mapped_bytes(void) {

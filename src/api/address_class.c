@@ -9,8 +9,6 @@
 #include "space/live_bit.h"
 #include "space/region_map.h"
 
-#define LOAD_RACY(object) __atomic_load_n((object), __ATOMIC_RELAXED)
-
 static uintptr_t slab_start_of(uintptr_t address) { return address & ~(HK_SLAB_BYTES - 1); }
 
 static hk_address_class_t nowhere(hk_address_kind_t kind, uintptr_t address) {
@@ -20,7 +18,7 @@ static hk_address_class_t nowhere(hk_address_kind_t kind, uintptr_t address) {
 /* Finds the head of the span or run that the slab at `start` belongs to. Returns false when the descriptor is
  * inconsistent. */
 static bool find_head(hk_slab_t *slab, uintptr_t start, hk_address_class_t *where) {
-  hk_slab_t *head = LOAD_RACY(&slab->head);
+  hk_slab_t *head = hk_load_racy(&slab->head);
   uintptr_t distance = (uintptr_t)slab - (uintptr_t)head;
   if (head == NULL || distance >= HK_SUPERSLAB_SLABS * sizeof *head || distance % sizeof *head != 0) return false;
   where->head = head;
@@ -35,7 +33,7 @@ static hk_address_kind_t kind_of_block(hk_slab_t *span, const hk_block_t *block)
 
 static hk_address_class_t class_in_span(hk_slab_t *slab, uintptr_t address) {
   hk_address_class_t where = nowhere(hk_address_free, address);
-  size_t bytes = LOAD_RACY(&slab->block_bytes);
+  size_t bytes = hk_load_racy(&slab->block_bytes);
   uintptr_t slab_start = where.start;
   if (!find_head(slab, slab_start, &where)) return where;
   if (bytes < HK_BLOCK_ALIGNMENT || bytes > HK_MID_MAX_BYTES) return where;
@@ -72,7 +70,7 @@ static hk_address_class_t class_in_large(uintptr_t address) {
   hk_slab_state_t state = hk_slab_state(slab);
   if (state == hk_slab_large)
     return (hk_address_class_t){.kind = hk_address_live_block, .start = start, .bytes = hk_load_relaxed(&slab->bytes)};
-  bool is_free_extent = state == hk_slab_free && LOAD_RACY(&slab->superslab) == NULL;
+  bool is_free_extent = state == hk_slab_free && hk_load_racy(&slab->superslab) == NULL;
   return nowhere(is_free_extent ? hk_address_free : hk_address_foreign, address);
 }
 

@@ -261,8 +261,9 @@ static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t
    * named heap's part. */
   hk_heap_t *part = hk_named_kind(named) == hk_named_heap ? hk_part_enter_base() : NULL;
   void *block = find_large_unnamed(size, alignment, zero);
-  if (block != NULL) bytes = hk_load_relaxed(&hk_slab_of(block)->bytes); /* near a limit on addresses others */
-  if (block != NULL && !hk_named_charge(named, bytes)) {                 /* or another thread's charge came first */
+  /* Near a limit on addresses the block may have other bytes than expected. */
+  if (block != NULL) bytes = hk_load_relaxed(&hk_slab_of(block)->bytes);
+  if (block != NULL && !hk_named_charge(named, bytes)) { /* another thread's charge came first */
     hk_free(block);
     block = NULL;
   }

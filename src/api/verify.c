@@ -12,9 +12,6 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 
-/* Another thread may write the field plainly. */
-#define LOAD_RACY(object) __atomic_load_n((object), __ATOMIC_RELAXED)
-
 static hk_finding_t interior_of_block(hk_slab_t *span, uintptr_t value, uintptr_t offset, size_t bytes) {
   uintptr_t start = value - offset % bytes;
   return (hk_finding_t){.verdict = hk_verdict_interior, .slab = span, .start = start, .bytes = bytes - HK_CANARY_BYTES};
@@ -41,10 +38,10 @@ static bool may_be_free(hk_slab_t *span, const hk_block_t *block, hk_stay_t stay
 }
 
 HK_INLINE hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, hk_stay_t stay) {
-  hk_slab_t *span = LOAD_RACY(&slab->head);
+  hk_slab_t *span = hk_load_racy(&slab->head);
   hk_finding_t gone = {.verdict = hk_verdict_free, .slab = slab, .start = value};
   if (HK_UNLIKELY(span == NULL)) return gone; /* another thread is describing the slab's first span */
-  size_t bytes = LOAD_RACY(&span->block_bytes);
+  size_t bytes = hk_load_racy(&span->block_bytes);
   uintptr_t offset = value & (HK_SLAB_BYTES - 1);
   /* A query may name any address: another thread has released the span meanwhile, and a run begins there. */
   if (HK_UNLIKELY(bytes == 0)) return gone;
@@ -92,7 +89,7 @@ HK_INLINE hk_finding_t verify_unsampled(const void *address, hk_stay_t stay) {
     case hk_slab_run:
       return verify_whole(slab, run_start(slab, slab, value), value);
     case hk_slab_run_tail:
-      head = LOAD_RACY(&slab->head);
+      head = hk_load_racy(&slab->head);
       if (head == NULL || hk_slab_state(head) != hk_slab_run) return free_extent;
       return verify_whole(head, run_start(head, slab, value), value);
     case hk_slab_large:

@@ -60,6 +60,9 @@ using std::memory_order_seq_cst;
 #define hk_and_relaxed(object, value) atomic_fetch_and_explicit((object), (value), memory_order_relaxed)
 #define hk_sub_relaxed(object, value) atomic_fetch_sub_explicit((object), (value), memory_order_relaxed)
 
+/* Loads a field that its owner writes plainly, maybe at this moment: the reader checks what it finds. */
+#define hk_load_racy(object) __atomic_load_n((object), __ATOMIC_RELAXED)
+
 /* Returns `base` plus the value of an _Atomic(intptr_t), loaded relaxed. On x86-64 this is one instruction, which
  * compilers do not make of an atomic load. */
 HK_INLINE uintptr_t hk_add_relaxed_load(uintptr_t base, const _Atomic(intptr_t) *object) {

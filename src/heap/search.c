@@ -10,9 +10,6 @@
 #include "space/live_bit.h"
 #include "space/region_map.h"
 
-/* Loads a whole word, as it is at some moment. Its writer stores it plainly. */
-#define LOAD_RACY(object) __atomic_load_n((object), __ATOMIC_RELAXED)
-
 /* Chosen: lists are shorter, except the incoming list of a thread that does not collect. A ring ends here too. */
 #define STEPS_MAX (1u << 17)
 
@@ -20,14 +17,15 @@
 static bool is_block_of(const hk_heap_t *owner, const hk_block_t *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_slab_state(slab) != hk_slab_small) return false;
-  return (owner == NULL || hk_load_relaxed(&slab->owner) == owner) && hk_span_has_block(LOAD_RACY(&slab->head), block);
+  return (owner == NULL || hk_load_relaxed(&slab->owner) == owner) &&
+         hk_span_has_block(hk_load_racy(&slab->head), block);
 }
 
 /* Reads a word that belongs to the thread that has `heap`. The caller's own spans that its own lists lead to stay where
  * they are during the search. Another thread may change and unmap its spans at the same moment. */
 static bool read_word(const hk_heap_t *heap, const void *address, void **word) {
   if (heap != hk_thread_own()) return hk_os_peek(address, word);
-  *word = LOAD_RACY((void *const *)address);
+  *word = hk_load_racy((void *const *)address);
   return true;
 }
 
@@ -81,7 +79,7 @@ bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
   if (is_listed(owner, &hk_heap_effective_list(owner, span->class_index)->free, owner, block)) return true;
   if (is_listed(owner, &span->own.free, owner, block)) return true;
   if (is_coming(owner, block)) return true;
-  bool moved = LOAD_RACY(&span->moved);
+  bool moved = hk_load_racy(&span->moved);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     if (is_in_outbox(heap, moved ? NULL : owner, block)) return true;
     if (moved && is_coming(heap, block)) return true;

@@ -22,8 +22,7 @@
 void hk_survey_copy_record(void *to, const void *from, size_t bytes) {
   if (hk_os_copy(to, from, bytes)) return;
   uintptr_t *words = to;
-  for (size_t i = 0; i < bytes / sizeof *words; i++)
-    words[i] = __atomic_load_n((uintptr_t *)from + i, __ATOMIC_RELAXED);
+  for (size_t i = 0; i < bytes / sizeof *words; i++) words[i] = hk_load_racy((uintptr_t *)from + i);
 }
 
 size_t hk_survey_resident(const hk_survey_superslab_t *superslab, size_t offset, size_t bytes) {

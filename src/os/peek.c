@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include "base/atomic.h"
 #include "os/copy_out.h"
 
 bool hk_os_peek(const void *address, void **word) {
   long copied = hk_os_copy_by_kernel(word, (uintptr_t)address, sizeof *word);
   if (copied == (long)sizeof *word) return true;
   if (copied == -EFAULT || !hk_os_can_read((uintptr_t)address)) return false;
-  *word = __atomic_load_n((void *const *)address, __ATOMIC_RELAXED);
+  *word = hk_load_racy((void *const *)address);
   return true;
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Set
 
 from hakmem.kernel_files import fields
-from hakmem.process_files import mapped_files, thread_folders
+from hakmem.process_files import mapped_files, mappings, thread_folders
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FIRST_INTERVAL = 0.001
@@ -124,10 +124,8 @@ class MemorySampler:
 
     def _look_for_library(self) -> None:
         """Whether the program maps the library that should serve its malloc. None where its maps cannot be read."""
-        try:
-            with open(f"/proc/{self.pid}/maps", encoding="utf-8", errors="surrogateescape", newline="") as maps:
-                text = maps.read()
-        except OSError:
+        text = mappings(self.pid)
+        if text is None:
             return
         if any(path == self._library for _, path in mapped_files(text)):
             self.mapped = True

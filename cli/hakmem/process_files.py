@@ -52,6 +52,14 @@ def thread_folders(pid: int) -> List[Path]:
     return [Path(f"/proc/{pid}/task/{number}") for number in sorted(map(int, names))]
 
 
+def mappings(pid: int, name: str = "maps") -> Optional[str]:
+    """The text of its `maps` or `smaps`, every character of a path kept. None where /proc does not show it."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes().decode("utf-8", "surrogateescape")
+    except OSError:
+        return None
+
+
 def lines_of(text: str) -> List[str]:
     """The lines of `maps` or `smaps`. A path may have the other characters that end a line for Python; of the kernel's
     own, the newline, it has an escape."""

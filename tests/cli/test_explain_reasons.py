@@ -240,10 +240,9 @@ def test_a_profile_from_before_the_start_is_of_another_process(seconds: int, is_
     assert (profile_match.doubt(Sites(profile=profile), taken, None) == "is of another process") is is_doubted
 
 
-def test_a_library_that_was_unloaded_makes_no_other_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_was_unloaded_makes_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
     maps = "".join(f"{i:x}000-{i:x}800 r-xp 00000100 00:00 7 /lib/{i}\n" for i in (1, 2, 3))
-    monkeypatch.setattr(profile_match, "Path", lambda _: tmp_path / "maps")
-    (tmp_path / "maps").write_text(maps)
+    monkeypatch.setattr(profile_match, "mappings", lambda pid: maps)
     taken, places = check(snapshot(), "s.json"), (0x1000, 0x2000, 0x9000)
     files = [Mapping(start, start + 0x800, 0x100, f"/lib/{start}") for start in places]
     assert profile_match.doubt(Sites(profile=Profile([], [], files, [])), taken, 1) == ""

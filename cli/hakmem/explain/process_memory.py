@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
-from hakmem.process_files import lines_of, thread_folders
+from hakmem.process_files import lines_of, mappings, thread_folders
 
 _HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) \S+ \d+ *(.*)\Z")
 _RESIDENT = re.compile(r"Rss: *([0-9]{1,20}) kB")
@@ -58,10 +57,7 @@ class Outside:
 def look(pid: int, not_malloc: int) -> Optional[Outside]:
     """Returns None where /proc does not show it. The kinds add up to `not_malloc`: the allocator counts its own memory,
     and /proc cannot tell that from other anonymous memory."""
-    try:
-        text = Path(f"/proc/{pid}/smaps").read_bytes().decode("utf-8", "surrogateescape")
-    except OSError:
-        return None
+    text = mappings(pid, "smaps")
     if not text:
         return None
     pointers, unseen = _stack_pointers(pid)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Optional
 
 from hakmem.explain import process_memory
 from hakmem.explain.sites import Sites
 from hakmem.explain.snapshot import Snapshot
 from hakmem.metrics import size
+from hakmem.process_files import mappings
 from hakmem.profile.model import Mapping, Profile
 
 # An estimate from samples may exceed the whole by a quarter, and by this many standard deviations.
@@ -40,11 +40,7 @@ def _has_other_code(profile: Profile, pid: int) -> bool:
     """Whether most of the profile's files lie elsewhere in the process: its addresses differ from start to start. A
     library that was unloaded may be missing."""
     files = [one for one in profile.mappings if one.path.startswith("/")]
-    try:
-        text = Path(f"/proc/{pid}/maps").read_bytes().decode("utf-8", "surrogateescape")
-    except OSError:
-        return False
-    places = process_memory.code_places(text)
+    places = process_memory.code_places(mappings(pid) or "")
     return bool(places) and sum(_place_of(one) in places for one in files) * 2 < len(files)
 
 

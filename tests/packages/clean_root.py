@@ -1,6 +1,6 @@
 """Clean roots: file systems with the smallest set of a distribution's packages, and commands in them.
 
-debootstrap makes one for this machine's release, which stays in build/clean-root; each test's root is a copy of it.
+debootstrap makes one for each release that a test needs, which stays in build/clean-root; a test has a copy of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CleanRoot:
         there = ("env", "-C", cwd)
         return subprocess.run(
             [*enter, "chroot", *who, str(self.folder), *there, *command], env=clean, check=False, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900,
         )  # fmt: skip
 
     def run(self, *command: str, fails: bool = False, user: int = 0, cwd: str = "/", **variables: str) -> str:
@@ -76,29 +76,26 @@ def this_release() -> dict[str, str]:
     return {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
 
 
-def base() -> Path:
-    """The root that the others are copies of; made where it is not there yet."""
+def base(distribution: str, release: str) -> Path:
+    """The root of that release that the others are copies of; made where it is not there yet."""
     if os.geteuid() != 0 or shutil.which("debootstrap", path="/usr/sbin:/usr/bin") is None:
         raise NoRoot("only root can make a clean root, by debootstrap (package debootstrap)")
-    release = this_release()
-    if release.get("ID") not in ("debian", "ubuntu"):
-        raise NoRoot(f"debootstrap makes no root of {release.get('ID')}")
-    folder = BASE / release["VERSION_CODENAME"]
+    if distribution not in ("debian", "ubuntu"):
+        raise NoRoot(f"debootstrap makes no root of {distribution}")
+    folder = BASE / release
     BASE.mkdir(parents=True, exist_ok=True)
     with (BASE / "lock").open("w") as lock:  # two suites may start at the same time
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return folder if folder.exists() else make_base(folder, release)
+        return folder if folder.exists() else make_base(folder, distribution)
 
 
-def make_base(folder: Path, release: dict[str, str]) -> Path:
+def make_base(folder: Path, distribution: str) -> Path:
     """Makes that root by debootstrap."""
-    components = "main,universe" if release["ID"] == "ubuntu" else "main"
+    components = "main,universe" if distribution == "ubuntu" else "main"
     unfinished = folder.with_suffix(".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     words = ("debootstrap", "--variant=minbase", f"--components={components}")
-    done = subprocess.run(
-        [*words, release["VERSION_CODENAME"], unfinished], env={"PATH": PATH}, capture_output=True, check=False
-    )
+    done = subprocess.run([*words, folder.name, unfinished], env={"PATH": PATH}, capture_output=True, check=False)
     if done.returncode != 0:
         raise NoRoot(f"debootstrap made no root here: {done.stdout[-300:].decode(errors='replace')}")
     return unfinished.rename(folder)
@@ -106,7 +103,9 @@ def make_base(folder: Path, release: dict[str, str]) -> Path:
 
 def copy(folder: Path, sources: Sequence[str] = ()) -> CleanRoot:
     """Makes a root of its own in that folder, with fresh lists of packages and an ordinary user."""
-    subprocess.run(["cp", "-a", "--reflink=auto", base(), folder], check=True)
+    release = this_release()
+    source = base(release.get("ID", "this system"), release.get("VERSION_CODENAME", ""))
+    subprocess.run(["cp", "-a", "--reflink=auto", source, folder], check=True)
     root = CleanRoot(folder)
     listed = folder / "etc/apt/sources.list"
     listed.write_text(listed.read_text() + "".join(f"{line}\n" for line in sources))

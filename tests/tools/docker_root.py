@@ -4,8 +4,8 @@
     docker_root.py build -t NAME .                        makes ./.images/NAME
     docker_root.py run --rm [--memory=N] NAME [WORD...]   runs its CMD, or the words, in a control group with that limit
 
-FROM is a minimal Debian by debootstrap, which is kept in build/docker-root. COPY, RUN, ENV and CMD do what Docker's do,
-for the plain forms that a Dockerfile of docs/recipes uses; anything else is an error.
+FROM is a clean root of that release (tests/packages/clean_root.py). COPY, RUN, ENV and CMD do what Docker's do, for the
+plain forms that a Dockerfile of docs/recipes uses; anything else is an error.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import sys
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-ROOT = Path(__file__).resolve().parents[2]
-KEPT = ROOT / "build" / "docker-root"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "packages"))
+import clean_root
+
 IMAGES = Path(".images")
 GROUPS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
 LIMITS = ("memory.limit_in_bytes", "memory.max")
@@ -29,23 +30,14 @@ UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def base(name: str) -> Path:
-    """A minimal system of that release."""
+    """The clean root of that image's release."""
     found = re.fullmatch(r"debian:(\w+)(-slim)?", name)
     if not found:
         sys.exit(f"FROM {name}: only Debian's releases")
-    root = KEPT / found[1]
-    if not root.exists():
-        making = root.with_name(f"{root.name}.{os.getpid()}")
-        making.parent.mkdir(parents=True, exist_ok=True)
-        words = ["debootstrap", "--variant=minbase", found[1], str(making)]
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if done.returncode != 0:
-            sys.exit(f"debootstrap failed\n{done.stdout[-2000:]}")
-        # The network's settings of this machine, as Docker gives them to a build.
-        for file in ("etc/resolv.conf", "etc/apt/sources.list", "etc/apt/sources.list.d", "etc/apt/apt.conf.d"):
-            copy(Path("/") / file, making / file)
-        making.rename(root)
-    return root
+    try:
+        return clean_root.base("debian", found[1])
+    except clean_root.NoRoot as reason:
+        sys.exit(str(reason))
 
 
 def copy(source: Path, target: Path) -> None:

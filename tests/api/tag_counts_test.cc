@@ -1,5 +1,5 @@
-/* tests/api/tag_counts_test.cc - counts of tags: blocks that move, that were never written, and that other threads
- * freed; children of fork. */
+/* tests/api/tag_counts_test.cc - counts of tags: by one thread and by many, of resizes, of blocks that were never
+ * written or that other threads freed; children of fork. */
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,6 +11,10 @@
 
 #include "hakmem/hakmem.h"
 #include "support/in_child.h"
+#include "support/scale.h"
+#include "support/test_random.h"
+
+using namespace hakmem_test;
 
 namespace {
 
@@ -18,6 +22,152 @@ hakmem_tag_counts_t CountsOf(const hakmem_tag_t *tag) {
   hakmem_tag_counts_t counts;
   hakmem_tag_counts(tag, &counts, sizeof counts);
   return counts;
+}
+
+/* What a test knows of its tag. */
+struct Known {
+  std::atomic<uint64_t> blocks_in{0}, bytes_in{0}, blocks_out{0}, bytes_out{0};
+  void In(void *block) {
+    blocks_in++;
+    bytes_in += hakmem_malloc_usable_size(block);
+  }
+  void Out(void *block) {
+    blocks_out++;
+    bytes_out += hakmem_malloc_usable_size(block);
+  }
+  void Expect(const hakmem_tag_t *tag, const std::string &what) const {
+    hakmem_tag_counts_t counts = CountsOf(tag);
+    EXPECT_EQ(counts.allocated_blocks, blocks_in) << what;
+    EXPECT_EQ(counts.allocated_bytes, bytes_in) << what;
+    EXPECT_EQ(counts.freed_blocks, blocks_out) << what;
+    EXPECT_EQ(counts.freed_bytes, bytes_out) << what;
+    EXPECT_EQ(counts.live_blocks, blocks_in - blocks_out) << what;
+    EXPECT_EQ(counts.live_bytes, bytes_in - bytes_out) << what;
+  }
+};
+
+TEST(TagCounts, AreExact) {
+  for (size_t size : {size_t{1}, size_t{16}, size_t{100}, size_t{1000}, size_t{1024}, size_t{1025}, size_t{5000},
+                      size_t{32768}, size_t{40000}, size_t{2} << 20}) {
+    hakmem_tag_t *tag = hakmem_tag_create(("counted " + std::to_string(size)).c_str());
+    Known known;
+    std::vector<void *> blocks;
+    known.Expect(tag, "nothing");
+    for (int round = 0; round < 4; round++) {
+      const size_t count = size > 30000 ? 5 : 700;
+      hakmem_tag_push(tag);
+      for (size_t i = 0; i < count; i++) {
+        blocks.push_back(hakmem_malloc(size));
+        known.In(blocks.back());
+      }
+      hakmem_tag_pop();
+      known.Expect(tag, "allocated " + std::to_string(size));
+      for (size_t i = 0; i < count * 2 / 3; i++) {
+        known.Out(blocks.back());
+        hakmem_free(blocks.back());
+        blocks.pop_back();
+      }
+      known.Expect(tag, "freed " + std::to_string(size));
+      hakmem_tag_push(tag);
+      for (int i = 0; i < 1000; i++) {
+        void *block = hakmem_malloc(size);
+        known.In(block);
+        known.Out(block);
+        hakmem_free(block);
+      }
+      hakmem_tag_pop();
+      known.Expect(tag, "pairs " + std::to_string(size));
+      (void)hakmem_collect();
+      known.Expect(tag, "collected " + std::to_string(size));
+    }
+    for (void *block : blocks) {
+      known.Out(block);
+      hakmem_free(block);
+    }
+    known.Expect(tag, "all freed " + std::to_string(size));
+  }
+}
+
+TEST(TagCounts, AreExactAcrossThreads) {
+  hakmem_tag_t *tag = hakmem_tag_create("counted by threads");
+  Known known;
+  const uint64_t seed = TestSeed();
+  std::atomic<void *> exchange[256] = {};
+  std::atomic<unsigned> at_rest{0};
+  std::atomic<unsigned> phase{0};
+  const unsigned thread_count = 5, phases = 6;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < thread_count; t++) {
+    threads.emplace_back([&, t] {
+      TestRandom random(seed + t);
+      for (unsigned p = 1; p <= phases; p++) {
+        while (phase < p) std::this_thread::yield();
+        for (size_t i = 0; i < Scaled(4000); i++) {
+          size_t size = random.Below(40) == 0 ? random.Below(200000) : random.Below(4000);
+          hakmem_tag_push(tag);
+          void *block = random.Below(5) == 0 ? hakmem_calloc(1, size) : hakmem_malloc(size);
+          hakmem_tag_pop();
+          known.In(block);
+          void *old = exchange[random.Below(256)].exchange(block);
+          if (old == nullptr) continue;
+          if (random.Below(4) == 0) {
+            size_t before = hakmem_malloc_usable_size(old);
+            void *moved = hakmem_realloc(old, random.Below(6000) + 1);
+            size_t after = hakmem_malloc_usable_size(moved);
+            if (moved != old) {
+              known.blocks_in++;
+              known.bytes_in += after;
+              known.blocks_out++;
+              known.bytes_out += before;
+            }
+            old = moved;
+          }
+          known.Out(old);
+          hakmem_free(old);
+        }
+        at_rest++;
+        if (p == 3 && t == 0) return; /* its part goes to no thread */
+        while (phase <= p) std::this_thread::yield();
+      }
+    });
+  }
+  for (unsigned p = 1; p <= phases; p++) {
+    at_rest = 0;
+    phase = p;
+    while (at_rest < (p > 3 ? thread_count - 1 : thread_count)) std::this_thread::yield();
+    if (p == 3) threads[0].join();
+    known.Expect(tag, "phase " + std::to_string(p));
+  }
+  phase = phases + 1;
+  for (unsigned t = 1; t < thread_count; t++) threads[t].join();
+  known.Expect(tag, "threads have ended");
+  for (auto &slot : exchange) {
+    void *block = slot.exchange(nullptr);
+    if (block == nullptr) continue;
+    known.Out(block);
+    hakmem_free(block);
+  }
+  known.Expect(tag, "all is free");
+}
+
+TEST(TagCounts, AResizeInPlaceCountsTheDifference) {
+  hakmem_tag_t *tag = hakmem_tag_create("counted resize");
+  hakmem_tag_push(tag);
+  void *block = hakmem_malloc(200000);
+  hakmem_tag_pop();
+  size_t first = hakmem_malloc_usable_size(block);
+  EXPECT_EQ(hakmem_realloc(block, 100000), block);
+  size_t second = hakmem_malloc_usable_size(block);
+  hakmem_tag_counts_t counts = CountsOf(tag);
+  EXPECT_EQ(counts.allocated_blocks, 1u);
+  EXPECT_EQ(counts.allocated_bytes, first);
+  EXPECT_EQ(counts.freed_bytes, first - second);
+  EXPECT_EQ(counts.live_bytes, second);
+  hakmem_free(block);
+  counts = CountsOf(tag);
+  EXPECT_EQ(counts.live_blocks, 0u);
+  EXPECT_EQ(counts.freed_blocks, 1u);
+  EXPECT_EQ(counts.freed_bytes, first);
 }
 
 TEST(TagCounts, EachBlockThatAnotherThreadFreed) {

@@ -1,5 +1,4 @@
-// policy/learn, learn_log, learn_record: choosing, freezing and learning anew; records that are damaged; numbers at
-// their limits.
+// policy/learn, learn_log: choosing, freezing and learning anew; numbers at their limits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,55 +14,12 @@
 #include "policy/learn_record.h"
 #include "scale.h"
 #include "test_random.h"
+#include "unit/learn_driver.h"
 
 using namespace hakmem_test;
+using namespace hk_test;
 
 namespace {
-
-class Learn : public testing::Test {
- protected:
-  void SetUp() override { ASSERT_TRUE(hk_learn_init(&learn_, 0, HK_PRICE_BALANCED)); }
-
-  // Takes memory, frees it, and rests, as often as that.
-  void Burst(unsigned count, size_t bytes, uint64_t gap_ms) {
-    for (unsigned i = 0; i < count; i++) {
-      hk_learn_note(&learn_, now_ms_, 10 * HK_MIB + bytes);
-      hk_learn_note(&learn_, now_ms_ += 10, 10 * HK_MIB);
-      now_ms_ += gap_ms;
-    }
-  }
-
-  // Nothing changes until then, and whenever something is due it is done. How often that was.
-  unsigned WakeUntil(uint64_t end_ms, size_t in_use) {
-    unsigned count = 0;
-    for (uint64_t due_ms; hk_learn_next_due(&learn_, &due_ms) && due_ms < end_ms; count++) {
-      hk_learn_note(&learn_, due_ms, in_use);
-    }
-    hk_learn_note(&learn_, now_ms_ = end_ms, in_use);
-    return count;
-  }
-
-  uint64_t Timeout() const { return hk_learn_timeout_ms(&learn_); }
-  uint64_t BreakEven() const { return learn_.price.timeout_ms[HK_PRICE_BREAK_EVEN]; }
-
-  std::string LastDecision() const {
-    char text[200];
-    hk_format_t format;
-    hk_format_init(&format, text, sizeof text);
-    hk_learn_decision_text(hk_learn_log_find(&learn_.log, 0), &format);
-    return text;
-  }
-
-  bool HasDecided(hk_learn_reason_t reason) const {
-    for (uint64_t back = 0; const hk_learn_decision_t *decision = hk_learn_log_find(&learn_.log, back); back++) {
-      if (decision->reason == reason) return true;
-    }
-    return false;
-  }
-
-  hk_learn_t learn_;
-  uint64_t now_ms_ = 5000;
-};
 
 TEST_F(Learn, StartsAtTheBreakEvenTimeout) {
   EXPECT_EQ(Timeout(), BreakEven());
@@ -418,22 +374,6 @@ TEST_F(Learn, TheLogKeepsTheLast) {
   EXPECT_EQ(hk_learn_log_find(&log, HK_LEARN_LOG_ENTRIES), nullptr);
 }
 
-TEST_F(Learn, ARecordGoesOnWhereItWas) {
-  Burst(300, 50 * HK_MIB, 4 * BreakEven());
-  unsigned char bytes[HK_LEARN_RECORD_BYTES];
-  hk_learn_export(&learn_, bytes);
-  hk_learn_t later;
-  ASSERT_TRUE(hk_learn_init(&later, 0, HK_PRICE_BALANCED));
-  ASSERT_EQ(hk_learn_import(&later, bytes, sizeof bytes), hk_learn_record_good);
-  EXPECT_EQ(hk_learn_timeout_ms(&later), Timeout());
-  EXPECT_EQ(later.state, learn_.state);
-  for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) EXPECT_EQ(later.owed[k], learn_.owed[k]);
-  EXPECT_EQ(hk_learn_log_find(&later.log, 0)->reason, hk_learn_loaded);
-  unsigned char again[HK_LEARN_RECORD_BYTES];
-  hk_learn_export(&later, again);
-  EXPECT_EQ(memcmp(bytes, again, sizeof bytes), 0);
-}
-
 TEST_F(Learn, MeasuredCostsMoveTheTimeoutsAndKeepWhatWasLearned) {
   Burst(300, 50 * HK_MIB, 4 * BreakEven());
   unsigned leader = learn_.leader;
@@ -448,57 +388,6 @@ TEST_F(Learn, MeasuredCostsMoveTheTimeoutsAndKeepWhatWasLearned) {
   EXPECT_NE(LastDecision().find("purging and faulting in a MiB take 900 us instead of 450"), std::string::npos);
   ASSERT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));
   EXPECT_EQ(BreakEven(), 2 * break_even_ms / 10) << "another price keeps the costs";
-}
-
-// A record is the same on every machine: as parts of the break-even time there.
-TEST_F(Learn, ARecordOfAnotherMachineIsConverted) {
-  Burst(300, 50 * HK_MIB, 4 * BreakEven());
-  unsigned char bytes[HK_LEARN_RECORD_BYTES], again[HK_LEARN_RECORD_BYTES];
-  hk_learn_export(&learn_, bytes);
-  hk_learn_t later;
-  ASSERT_TRUE(hk_learn_init(&later, 0, HK_PRICE_BALANCED));
-  hk_learn_set_costs(&later, 0, 3 * HK_PRICE_PURGE_NS, 3 * HK_PRICE_FAULT_NS);
-  ASSERT_EQ(hk_learn_import(&later, bytes, sizeof bytes), hk_learn_record_good);
-  EXPECT_EQ(later.leader, learn_.leader);
-  EXPECT_EQ(later.usual_stake, 3 * learn_.usual_stake);
-  for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) EXPECT_EQ(later.owed[k], 3 * learn_.owed[k]);
-  hk_learn_export(&later, again);
-  EXPECT_EQ(memcmp(bytes, again, sizeof bytes), 0);
-}
-
-TEST_F(Learn, EveryDamageOfARecordIsNoticed) {
-  Burst(300, 50 * HK_MIB, 4 * BreakEven());
-  unsigned char good[HK_LEARN_RECORD_BYTES], bytes[HK_LEARN_RECORD_BYTES];
-  hk_learn_export(&learn_, good);
-  hk_learn_t fresh;
-  ASSERT_TRUE(hk_learn_init(&fresh, 0, HK_PRICE_BALANCED));
-  hk_learn_t before = fresh;
-  for (size_t at = 0; at < sizeof good; at++) {
-    for (int bit = 0; bit < 8; bit++) {
-      memcpy(bytes, good, sizeof good);
-      bytes[at] ^= static_cast<unsigned char>(1 << bit);
-      ASSERT_NE(hk_learn_import(&fresh, bytes, sizeof bytes), hk_learn_record_good) << at;
-    }
-  }
-  for (size_t length = 0; length < sizeof good; length++) {
-    ASSERT_NE(hk_learn_import(&fresh, good, length), hk_learn_record_good) << length;
-  }
-  EXPECT_EQ(memcmp(&before, &fresh, sizeof fresh), 0) << "a damaged record changes nothing";
-}
-
-TEST_F(Learn, ARecordSaysWhyItIsNoGood) {
-  unsigned char bytes[HK_LEARN_RECORD_BYTES];
-  hk_learn_export(&learn_, bytes);
-  EXPECT_EQ(hk_learn_import(&learn_, bytes, 5), hk_learn_record_no_record);
-  EXPECT_EQ(hk_learn_import(&learn_, bytes, sizeof bytes - 1), hk_learn_record_damaged);
-  hk_learn_t lean;
-  ASSERT_TRUE(hk_learn_init(&lean, 0, HK_PRICE_LEAN));
-  EXPECT_EQ(hk_learn_import(&lean, bytes, sizeof bytes), hk_learn_record_other_price);
-  bytes[8] = 2;
-  EXPECT_EQ(hk_learn_import(&learn_, bytes, sizeof bytes), hk_learn_record_other_version);
-  bytes[0] = 0;
-  EXPECT_EQ(hk_learn_import(&learn_, bytes, sizeof bytes), hk_learn_record_no_record);
-  EXPECT_STREQ(hk_learn_record_text(hk_learn_record_other_price), "was learned at another price");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Takes and gives back large blocks, and counts them afterwards.
-#ifndef HK_TESTS_UNIT_BIG_DRIVER_H
-#define HK_TESTS_UNIT_BIG_DRIVER_H
+#ifndef HK_TESTS_UNIT_LARGE_DRIVER_H
+#define HK_TESTS_UNIT_LARGE_DRIVER_H
 
 #include <gtest/gtest.h>
 
@@ -82,4 +82,4 @@ inline bool Holds(const char *block, size_t bytes, uint64_t stamp) {
 }  // namespace large_driver
 }  // namespace hk_test
 
-#endif  // HK_TESTS_UNIT_BIG_DRIVER_H
+#endif  // HK_TESTS_UNIT_LARGE_DRIVER_H

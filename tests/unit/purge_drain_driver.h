@@ -1,6 +1,6 @@
 // One heap whose blocks another heap sends back, and the results of a drain.
-#ifndef HK_TESTS_UNIT_RESCUE_DRIVER_H
-#define HK_TESTS_UNIT_RESCUE_DRIVER_H
+#ifndef HK_TESTS_UNIT_PURGE_DRAIN_DRIVER_H
+#define HK_TESTS_UNIT_PURGE_DRAIN_DRIVER_H
 
 #include <gtest/gtest.h>
 
@@ -66,4 +66,4 @@ inline uint64_t ProcessStat(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_p
 }  // namespace purge_drain_driver
 }  // namespace hk_test
 
-#endif  // HK_TESTS_UNIT_RESCUE_DRIVER_H
+#endif  // HK_TESTS_UNIT_PURGE_DRAIN_DRIVER_H

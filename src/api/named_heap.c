@@ -166,7 +166,7 @@ static void count_live(hk_heap_t *part, void *context) {
   for (const hk_list_t *node = part->part.spans.next; node != &part->part.spans; node = node->next) {
     const hk_slab_t *span = HK_CONTAINER_OF(node, hk_slab_t, part_link);
     bool is_mid = hk_class_is_mid(span->class_index);
-    unsigned count = is_mid ? span->live : span->live - (span->own.mark - span->own.countdown);
+    unsigned count = is_mid ? span->live : span->live - (span->own.start - span->own.countdown);
     live->blocks += count;
     live->bytes += (uint64_t)count * span->block_bytes;
   }

@@ -48,7 +48,7 @@ HK_INLINE hk_block_t *hk_bin_pop_at(hk_free_list_t *bin) {
 }
 
 /* hk_bin_pop_at for a tiny and for a mid class. The countdown of a mid class's bin is the room left in its list
- * (mid.h); its mark is 1, or 0 while it is metered and pops do not count. HK_FORGET keeps the bin's address in one
+ * (mid.h); its pop_step is 1, or 0 while it is metered and pops do not count. HK_FORGET keeps the bin's address in one
  * register: some processors forward a store to the next load at no cost where the address is a register, and in five
  * cycles where it is a sum of two (docs/experiments/2026-11-25-one-register.md). */
 HK_INLINE hk_block_t *hk_bin_pop(hk_free_list_t *bin) {
@@ -58,7 +58,7 @@ HK_INLINE hk_block_t *hk_bin_pop(hk_free_list_t *bin) {
 HK_INLINE hk_block_t *hk_bin_pop_mid(hk_free_list_t *bin) {
   HK_FORGET(bin);
   hk_block_t *block = hk_bin_pop_at(bin);
-  if (HK_LIKELY(block != NULL)) bin->countdown += bin->mark;
+  if (HK_LIKELY(block != NULL)) bin->countdown += bin->pop_step;
   return block;
 }
 

@@ -22,7 +22,7 @@ static void init(hk_heap_t *heap) {
     heap->bin[i].free = HK_LIST_END;
     if (!hk_class_is_mid(i)) continue;
     heap->bin[i].countdown = heap->state[i].room = (uint16_t)hk_class_room(i, HK_ROOM_FIRST_BYTES);
-    heap->bin[i].mark = 1;
+    heap->bin[i].pop_step = 1;
   }
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&heap->spare[i]);
   hk_sparse_init(&heap->sparse);
@@ -86,7 +86,7 @@ size_t hk_heap_count(hk_heap_life_t life) {
 
 HK_NOINLINE void hk_heap_note_given_slow(hk_heap_t *heap, unsigned class_index, uint32_t length) {
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (!hk_load_relaxed(&countdown->is_open) || countdown->at_mark == HK_COUNTDOWN_UNKNOWN) return;
+  if (!hk_load_relaxed(&countdown->is_open) || countdown->at_start == HK_COUNTDOWN_UNKNOWN) return;
   uint32_t before = hk_heap_list_sum(countdown, &heap->bin[class_index]);
   if (before > length) hk_heap_count_given(countdown, before - length);
 }

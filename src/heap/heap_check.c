@@ -73,8 +73,8 @@ static bool check_mid_span(const hk_heap_t *heap, const hk_slab_t *span) {
 
 static bool check_resting_span(const hk_slab_t *span) {
   HK_REQUIRE(span->free_list == &span->own, "an inactive span's frees go to itself");
-  HK_REQUIRE(span->own.countdown <= span->own.mark, "an inactive span counts down from its mark");
-  unsigned back = span->own.mark - span->own.countdown;
+  HK_REQUIRE(span->own.countdown <= span->own.start, "an inactive span counts down from its start");
+  unsigned back = span->own.start - span->own.countdown;
   HK_REQUIRE(back <= span->live, "no more blocks come back than went out");
   bool is_whole = check_list(span, span->live - back);
   if (!hk_list_is_linked(&span->link)) return is_whole;
@@ -120,7 +120,7 @@ static void check_active_tiny(hk_heap_t *heap, const hk_slab_t *span, unsigned l
 /* Checks the counts that a sampled heap keeps of a bin's list. */
 static void check_counted(const hk_heap_t *heap, unsigned class_index, unsigned length) {
   const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) return;
+  if (countdown->at_start == HK_COUNTDOWN_UNKNOWN) return;
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   uint32_t counted = hk_heap_list_sum(countdown, list);
   if (list == &heap->bin[class_index]) {
@@ -151,16 +151,16 @@ static unsigned check_tiny_bin(hk_heap_t *heap, unsigned class_index) {
 static void check_metered(const hk_heap_t *heap, unsigned class_index, unsigned length) {
   HK_REQUIRE(hk_heap_is_sampled(heap), "a metered bin is of a sampled heap");
   const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) return;
+  if (countdown->at_start == HK_COUNTDOWN_UNKNOWN) return;
   uint32_t counted = hk_heap_metered_sum(countdown, &heap->bin[class_index]);
   HK_REQUIRE(length <= counted, "a metered bin has at most its blocks and what came back");
-  HK_REQUIRE(countdown->at_mark <= countdown->until, "a metered bin's blocks end at the next sample");
+  HK_REQUIRE(countdown->at_start <= countdown->until, "a metered bin's blocks end at the next sample");
 }
 
 static unsigned check_mid_bin(hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   unsigned length, room = heap->state[class_index].room;
-  bool is_metered = list->mark == 0;
+  bool is_metered = list->pop_step == 0;
   if (!hk_free_list_measure(list->free, is_metered ? MOST_METERED : room, &length) || !hk_load_relaxed(&is_exact))
     return length;
   HK_REQUIRE(list->countdown > 0, "a mid bin that is full is spilled at once");

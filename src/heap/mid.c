@@ -83,14 +83,14 @@ void hk_mid_meter(hk_heap_t *heap, unsigned class_index) {
   if (length < until) {
     uint32_t interval = bin->countdown > countdown->interval ? bin->countdown : countdown->interval;
     bin->countdown = until - length < interval ? until - length : interval;
-    countdown->at_mark = length;
+    countdown->at_start = length;
   } else {
     set_rest_aside(heap, class_index, length, until);
     bin->countdown = 1;
-    countdown->at_mark = until;
+    countdown->at_start = until;
   }
-  countdown->mark = bin->countdown;
-  bin->mark = 0;
+  countdown->start = bin->countdown;
+  bin->pop_step = 0;
 }
 
 /* Puts the blocks that are set aside behind the bin's last one. Returns how many, and 0 where the bin's list is
@@ -110,13 +110,13 @@ static bool unmeter(hk_heap_t *heap, unsigned class_index) {
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   hk_block_t *last;
   uint32_t length = hk_free_list_count(bin->free, UINT32_MAX, &last), room = heap->state[class_index].room;
-  if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) {
+  if (countdown->at_start == HK_COUNTDOWN_UNKNOWN) {
     hk_heap_set_until(countdown, HK_COUNTDOWN_UNKNOWN);
   } else if (countdown->until != HK_COUNTDOWN_UNKNOWN) {
     hk_heap_count_given(countdown, hk_heap_metered_sum(countdown, bin) - length);
   }
   length += take_back(heap, class_index, last);
-  bin->mark = 1;
+  bin->pop_step = 1;
   bin->countdown = length < room ? room - length : 1;
   if (length < room) return false;
   settle(heap, class_index);
@@ -131,13 +131,13 @@ void hk_mid_unmeter(hk_heap_t *heap, unsigned class_index) {
 static bool set_free_aside(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index], *aside = aside_of(heap, class_index);
   const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (countdown->at_mark + aside->countdown + 1 >= heap->state[class_index].room) return false;
+  if (countdown->at_start + aside->countdown + 1 >= heap->state[class_index].room) return false;
   hk_block_t *block = bin->free;
   bin->free = hk_block_next(block);
   hk_block_link(block, aside->free);
   aside->free = block;
   aside->countdown++;
-  bin->countdown = countdown->mark;
+  bin->countdown = countdown->start;
   return true;
 }
 
@@ -147,20 +147,20 @@ static bool extend(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   uint32_t room = heap->state[class_index].room, sum = hk_heap_metered_sum(countdown, bin);
-  bool is_known = countdown->at_mark != HK_COUNTDOWN_UNKNOWN && countdown->until != HK_COUNTDOWN_UNKNOWN;
+  bool is_known = countdown->at_start != HK_COUNTDOWN_UNKNOWN && countdown->until != HK_COUNTDOWN_UNKNOWN;
   hk_block_t *last;
   if (!is_known || sum >= countdown->until || hk_free_list_count(bin->free, room, &last) == room) return false;
   size_t longer = countdown->interval > room / 2 ? 2u * countdown->interval : room;
   size_t most = hk_smaller(INTERVAL_MOST, INTERVAL_MOST_BYTES / hk_class_bytes(class_index));
   countdown->interval = (uint16_t)hk_smaller(longer, most);
-  countdown->at_mark = sum;
-  bin->countdown = countdown->mark = (uint32_t)hk_smaller(countdown->until - sum, countdown->interval);
+  countdown->at_start = sum;
+  bin->countdown = countdown->start = (uint32_t)hk_smaller(countdown->until - sum, countdown->interval);
   return true;
 }
 
 static void settle_metered(hk_heap_t *heap, unsigned class_index) {
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  bool is_at_sample = countdown->until == HK_COUNTDOWN_UNKNOWN || countdown->at_mark == countdown->until;
+  bool is_at_sample = countdown->until == HK_COUNTDOWN_UNKNOWN || countdown->at_start == countdown->until;
   if (is_at_sample && set_free_aside(heap, class_index)) return;
   if (!is_at_sample && extend(heap, class_index)) return;
   if (unmeter(heap, class_index)) countdown->interval = 0;
@@ -169,7 +169,7 @@ static void settle_metered(hk_heap_t *heap, unsigned class_index) {
 
 void hk_mid_note_loss(hk_heap_t *heap, unsigned class_index) {
   if (hk_mid_is_metered(heap, class_index)) {
-    heap->countdowns->of[class_index].at_mark = HK_COUNTDOWN_UNKNOWN;
+    heap->countdowns->of[class_index].at_start = HK_COUNTDOWN_UNKNOWN;
   } else {
     heap->bin[class_index].countdown = heap->state[class_index].room;
   }

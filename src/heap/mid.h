@@ -11,7 +11,7 @@
  * use. It is spilled whole, since its blocks keep spans from being released, and its room halves.
  *
  * While a heap is sampled (sample_countdown.h), its mid bins are *metered* between slow paths: the countdown counts
- * frees alone, since a pop adds the bin's mark, which is 0. So its end bounds the pops, as it does in a tiny class, and
+ * frees alone, since a pop adds pop_step, which is 0. So its end bounds the pops, as it does in a tiny class, and
  * a count of the list tells how many there were: pops and length add up to the frees and the length before. It ends at
  * the next sample, or after `interval` frees, because nothing else shows that the list is full. Where the sample lies
  * within the list, the blocks behind it are set aside, and each block that is freed is set aside too. Slow paths of the
@@ -46,7 +46,7 @@ void hk_mid_spill_all(hk_heap_t *heap);
 
 /* Returns whether the bin of a mid class is metered. Requires a heap that is not HK_EMPTY_HEAP. */
 HK_INLINE bool hk_mid_is_metered(const hk_heap_t *heap, unsigned class_index) {
-  return heap->bin[class_index].mark == 0;
+  return heap->bin[class_index].pop_step == 0;
 }
 
 /* Meters a bin, so that it runs out at the next sample or before it. Where that is not drawn, the bin runs out at once.

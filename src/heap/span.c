@@ -188,10 +188,10 @@ static unsigned worth_of(unsigned capacity) {
   return worth > 0 ? worth : 1;
 }
 
-static void arm(hk_slab_t *span, unsigned countdown) { span->own.countdown = span->own.mark = countdown; }
+static void arm(hk_slab_t *span, unsigned countdown) { span->own.countdown = span->own.start = countdown; }
 
 void hk_span_unlink(hk_slab_t *span) {
-  span->live = (uint16_t)(span->live - (span->own.mark - span->own.countdown));
+  span->live = (uint16_t)(span->live - (span->own.start - span->own.countdown));
   hk_list_remove(&span->link);
 }
 
@@ -216,7 +216,7 @@ hk_shorten_t hk_span_shorten(hk_heap_t *heap, hk_slab_t *span) {
   return result == hk_shorten_nothing && has_released ? hk_shorten_done : result;
 }
 
-/* Acts after `live` went down at a mark: the span is empty, or worth allocating from. */
+/* Acts after the blocks that came back were taken from `live`: the span is empty, or worth allocating from. */
 static void settle(hk_heap_t *heap, hk_slab_t *span) {
   if (span->live == 0) {
     if (hk_list_is_linked(&span->link)) hk_list_remove(&span->link);
@@ -242,8 +242,8 @@ static void close_bin(hk_heap_t *heap, unsigned class_index) {
     length = hk_free_list_length(list->free);
   }
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (countdown->at_mark != HK_COUNTDOWN_UNKNOWN)
-    countdown->drawn += (uint64_t)countdown->at_mark + bin->mark - countdown->until;
+  if (countdown->at_start != HK_COUNTDOWN_UNKNOWN)
+    countdown->drawn += (uint64_t)countdown->at_start + bin->start - countdown->until;
   countdown->until = length; /* what the bin has counts as given */
   hk_heap_note_length(heap, class_index, length);
 }
@@ -265,8 +265,8 @@ void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab) {
     hk_heap_check_class(heap, span->class_index);
     return;
   }
-  HK_ASSERT(span->live >= span->own.mark, "no more blocks come back than went out");
-  span->live = (uint16_t)(span->live - span->own.mark);
+  HK_ASSERT(span->live >= span->own.start, "no more blocks come back than went out");
+  span->live = (uint16_t)(span->live - span->own.start);
   settle(heap, span);
   hk_heap_check_span(heap, span);
 }

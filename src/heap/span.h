@@ -6,9 +6,9 @@
  *   partial: in its bin's partial list; counts down to "every block is free"
  *   empty:   leaves the bin: to the heap's spare slabs
  *
- * Only an inactive span counts: live = live at the mark - (mark - countdown). When an active span runs out, every
- * carved block is in use or a remote free under way, so live starts again from the number of carved blocks. All
- * functions are for the thread that has the heap, unless they say otherwise.
+ * Only an inactive span counts: `live` is exact when its countdown is set, and start - countdown blocks came back
+ * since. When an active span runs out, every carved block is in use or a remote free under way, so live starts again
+ * from the number of carved blocks. All functions are for the thread that has the heap, unless they say otherwise.
  */
 #ifndef HK_HEAP_SPAN_H
 #define HK_HEAP_SPAN_H

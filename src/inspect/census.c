@@ -74,7 +74,7 @@ unsigned hk_census_live_blocks(const hk_survey_superslab_t *superslab, unsigned 
   *is_estimate = false;
   if (hk_class_is_mid(span->class_index)) return least(span->live, carved);
   if (!is_active(&superslab->first[i], span->class_index)) {
-    uint32_t came_back = span->own.mark - span->own.countdown;
+    uint32_t came_back = span->own.start - span->own.countdown;
     return came_back <= span->live ? least(span->live - came_back, carved) : 0;
   }
   size_t block_bytes = hk_class_bytes(span->class_index), bytes = carved * block_bytes;
@@ -266,7 +266,7 @@ static unsigned length_of(const hk_block_t *list, unsigned most) {
  * then. */
 static unsigned blocks_of_bin(const hk_free_list_t *bin, const hk_bin_state_t *state) {
   if (bin->free == HK_LIST_END) return 0;
-  if (bin->mark == 0) return length_of(bin->free, METERED_MOST);
+  if (bin->pop_step == 0) return length_of(bin->free, METERED_MOST);
   if (state->room < bin->countdown) return 0;
   return bin->countdown == 1 ? length_of(bin->free, state->room) : state->room - bin->countdown;
 }

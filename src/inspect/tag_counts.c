@@ -166,12 +166,12 @@ static void copy_class(hk_heap_t *part, unsigned i, class_copy_t *to) {
  * countdown counts frees (heap/mid.h). */
 static void count_mid(walk_t *walk, hk_tag_counts_t *counts, const class_copy_t *class, uint64_t block_bytes) {
   const hk_sample_countdown_t *countdown = &class->countdown;
-  bool is_metered = class->bin.mark == 0;
+  bool is_metered = class->bin.pop_step == 0;
   uint64_t in_bin = length_of(walk, class->bin.free), aside = is_metered ? class->shadow.countdown : 0;
   if (!HK_HARDENED) count_live(counts, 0 - in_bin - aside, block_bytes);
-  if (!is_metered || countdown->at_mark == HK_COUNTDOWN_UNKNOWN || countdown->until == HK_COUNTDOWN_UNKNOWN) return;
-  uint32_t came_back = countdown->mark - class->bin.countdown;
-  count_allocated(counts, (uint64_t)countdown->at_mark + came_back - in_bin, block_bytes);
+  if (!is_metered || countdown->at_start == HK_COUNTDOWN_UNKNOWN || countdown->until == HK_COUNTDOWN_UNKNOWN) return;
+  uint32_t came_back = countdown->start - class->bin.countdown;
+  count_allocated(counts, (uint64_t)countdown->at_start + came_back - in_bin, block_bytes);
 }
 
 /* Returns whether the count of the span's live blocks has seen by itself that a block of it, which lies on a list, is
@@ -200,9 +200,9 @@ static void count_piece(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part, 
 static void count_tiny(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part, const class_copy_t *class,
                        uint64_t block_bytes) {
   if (hk_load_relaxed(&class->countdown.is_open)) {
-    uint32_t came_back = class->bin.mark - class->bin.countdown;
-    bool is_known = class->countdown.at_mark != HK_COUNTDOWN_UNKNOWN;
-    if (is_known) count_allocated(counts, (uint64_t) class->countdown.at_mark + came_back, block_bytes);
+    uint32_t came_back = class->bin.start - class->bin.countdown;
+    bool is_known = class->countdown.at_start != HK_COUNTDOWN_UNKNOWN;
+    if (is_known) count_allocated(counts, (uint64_t) class->countdown.at_start + came_back, block_bytes);
   } else {
     count_piece(walk, counts, part, class->bin.free, block_bytes);
     if (!HK_SAFETY) count_live(counts, 0 - length_of(walk, class->shadow.free), block_bytes);

@@ -49,18 +49,19 @@ typedef enum { hk_part_of_none, hk_part_of_tag, hk_part_of_heap } hk_part_kind_t
  * span.
  *
  * Invariant: the count gives the list's length.
- *   - Span from which no bin allocates: carved - live + (mark - countdown). The rest of the carved blocks,
- *     live - (mark - countdown), are in use, on their way to the owner or in `incoming`.
+ *   - Span from which no bin allocates: carved - live + (start - countdown). The rest of the carved blocks,
+ *     live - (start - countdown), are in use, on their way to the owner or in `incoming`.
  *   - Bin of a mid class that is not metered (heap/mid.h): room - countdown.
- *   - Bin of a tiny class, in a sampled heap alone: at_mark + (mark - countdown), less the blocks that an open bin
+ *   - Bin of a tiny class, in a sampled heap alone: at_start + (start - countdown), less the blocks that an open bin
  *     has handed out (heap/sample_countdown.h).
  */
 typedef struct {
   hk_block_t *free;
   uint32_t countdown;
-  /* The countdown's value when it was last set; mark - countdown blocks were freed since. Of a mid class's bin: what a
-   * pop adds to the countdown (heap/mid.h). */
-  uint32_t mark;
+  union {
+    uint32_t start;    /* the countdown's value when it was last set; start - countdown blocks were freed since */
+    uint32_t pop_step; /* of a mid class's bin: what a pop adds to the countdown (heap/mid.h) */
+  };
 } hk_free_list_t;
 
 typedef enum {

@@ -140,7 +140,7 @@ inline bool IsPartial(const hk_heap_t *heap, const hk_slab_t *span) {
 }
 
 // Blocks of an inactive span of a tiny class that count as in use.
-inline unsigned LiveOf(const hk_slab_t *span) { return span->live - (span->own.mark - span->own.countdown); }
+inline unsigned LiveOf(const hk_slab_t *span) { return span->live - (span->own.start - span->own.countdown); }
 
 // A debug build's own look at a span.
 inline void WalkSpan(const hk_heap_t *heap, const hk_slab_t *span) {

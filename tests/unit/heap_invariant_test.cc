@@ -126,10 +126,10 @@ HK_FRESH_TEST(HeapInvariantDeathTest, CountsOfSpans) {
         at.partial->own.free = inner;
       },
       "a free block is a block");
-  EXPECT_WALK_NOTICES(at.full->own.countdown = at.full->own.mark + 1, "an inactive span counts down from its mark");
-  EXPECT_WALK_NOTICES((at.full->own.mark = 60000, at.full->live = 1), "no more blocks come back than went out");
+  EXPECT_WALK_NOTICES(at.full->own.countdown = at.full->own.start + 1, "an inactive span counts down from its start");
+  EXPECT_WALK_NOTICES((at.full->own.start = 60000, at.full->live = 1), "no more blocks come back than went out");
   EXPECT_WALK_NOTICES(at.full->live = at.full->carved + 1, "no more blocks are in use than were carved");
-  EXPECT_WALK_NOTICES((at.partial->own.countdown--, at.partial->own.mark--),
+  EXPECT_WALK_NOTICES((at.partial->own.countdown--, at.partial->own.start--),
                       "a partial span is due when all its blocks are free");
   EXPECT_WALK_NOTICES(at.mid->live++, "a span's list is as long as its counts say");
   EXPECT_WALK_NOTICES(hk_list_remove(&at.mid->link), "a mid span is partial while its list has blocks");
@@ -140,7 +140,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, CountsOfSpans) {
           hk_block_link(at.tiny[i], at.full->own.free);
           at.full->own.free = at.tiny[i];
         }
-        at.full->own.mark = at.full->own.countdown;
+        at.full->own.start = at.full->own.countdown;
         at.full->live = 0;
       },
       "a span without a block in use is given back");
@@ -230,7 +230,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AnOpenBinHasWhatWasCounted) {
   Sampled at;
   ASSERT_TRUE(at.Cut()->is_open.load());
   ASSERT_NE(at.heap->bin[kTiny].free, HK_LIST_END);
-  EXPECT_NOTICED(at.Cut()->at_mark = 0, hk_heap_check_class(at.heap, kTiny),
+  EXPECT_NOTICED(at.Cut()->at_start = 0, hk_heap_check_class(at.heap, kTiny),
                  "an open bin has at most what it was given and what came back");
   EXPECT_NOTICED(hk_store_relaxed(&at.heap->effective_lists, at.heap->bin + 1),
                  (MakeDue(at.heap), hk_heap_check(at.heap)), "a heap's effective lists are its own");
@@ -243,7 +243,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AMeteredBinHasWhatWasCounted) {
   at.MidCut()->until = 100000;
   hk_mid_meter(at.heap, kMid);
   ASSERT_NE(at.heap->bin[kMid].free, HK_LIST_END);
-  EXPECT_NOTICED(at.MidCut()->at_mark = 0, hk_heap_check_class(at.heap, kMid),
+  EXPECT_NOTICED(at.MidCut()->at_start = 0, hk_heap_check_class(at.heap, kMid),
                  "a metered bin has at most its blocks and what came back");
   EXPECT_NOTICED(at.MidCut()->until = 0, hk_heap_check_class(at.heap, kMid),
                  "a metered bin's blocks end at the next sample");
@@ -260,7 +260,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {
   (void)FreeOwn(at.heap, taken[0]); /* a block that returns now closes the bin */
   ASSERT_FALSE(at.Cut()->is_open.load());
   ASSERT_NE(at.heap->bin[kTiny].free, HK_LIST_END);
-  EXPECT_NOTICED(at.Cut()->at_mark++, hk_heap_check_class(at.heap, kTiny),
+  EXPECT_NOTICED(at.Cut()->at_start++, hk_heap_check_class(at.heap, kTiny),
                  "a closed bin's effective free list is as long as it has counted");
   EXPECT_NOTICED({}, hk_heap_give_back(at.heap), "a heap that is given back has nothing in closed bins");
   hk_sample_countdown_recall(at.heap);

@@ -199,8 +199,8 @@ HK_FRESH_TEST(Span, AnActivatedSpansOldBlocksAreNotFreshAndItsNewOnesAre) {
   EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[4]));
 }
 
-// A mid bin's countdown means something else; the mark says which blocks were carved last.
-HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCarvedIsFresh) {
+// A mid bin's countdown means something else; the bin's state says which blocks were carved last.
+HK_FRESH_TEST(Span, OfAMidClassTheStateTellsWhetherWhatWasCarvedIsFresh) {
   for (unsigned class_index : {70u, 88u, 93u, 104u}) {
     hk_heap_t *heap = NewHeap();
     hk_slab_t *span = NewActive(heap, class_index);

@@ -34,12 +34,12 @@ static uint16_t *count_of(hk_slab_t *span) {
   return &span->drain_count;
 }
 
-/* Counts the blocks of each span, and takes the marks from the links: a block that is met twice has no mark the second
+/* Counts the blocks of each span, and clears the links' under-way bits: a block that is met twice has none the second
  * time. Ends the chain before a block that cannot be followed, and returns that block, or NULL. */
 static hk_block_t *count_blocks(hk_block_t **first) {
   hk_block_t *last = NULL;
   for (hk_block_t *block = *first, *next; block != HK_LIST_END; last = block, block = next) {
-    if (!hk_block_is_intact(block) || !hk_remote_is_marked(hk_block_next(block))) {
+    if (!hk_block_is_intact(block) || !hk_remote_is_under_way(hk_block_next(block))) {
       if (last != NULL) hk_block_link(last, HK_LIST_END);
       if (last == NULL) *first = HK_LIST_END;
       return block;
@@ -67,20 +67,20 @@ static bool are_all_in_chain(hk_heap_t *heap, hk_slab_t *span) {
   return *count == ALL_IN_CHAIN;
 }
 
-/* The rest of the chain, with its marks. */
+/* The rest of the chain, with its under-way bits. */
 typedef struct {
   hk_block_t *first;
   hk_block_t *last;
 } chain_t;
 
 /* Puts the spans whose blocks are all in the chain into `spans`, through their links, which no other list uses then.
- * Returns the other blocks. A block that has a mark again was freed once more meanwhile: it is in another chain, and
+ * Returns the other blocks. A block that has the bit again was freed once more meanwhile: it is in another chain, and
  * its link belongs to that one. */
 static chain_t sort(hk_heap_t *heap, hk_block_t *first, hk_list_t *spans, hk_block_t **damaged) {
   chain_t rest = {HK_LIST_END, NULL};
   for (hk_block_t *block = first, *next; block != HK_LIST_END; block = next) {
     next = hk_block_next(block);
-    if (!hk_block_is_intact(block) || hk_remote_is_marked(next)) {
+    if (!hk_block_is_intact(block) || hk_remote_is_under_way(next)) {
       *damaged = block;
       break;
     }

@@ -192,7 +192,7 @@ size_t hk_remote_drain(hk_heap_t *heap) {
   size_t count = 0;
   while (block != HK_LIST_END) {
     hk_block_t *link = hk_block_next(block);
-    if (!hk_block_is_intact(block) || !hk_remote_is_marked(link)) {
+    if (!hk_block_is_intact(block) || !hk_remote_is_under_way(link)) {
       heap->damaged = block;
       break;
     }

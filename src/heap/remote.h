@@ -8,8 +8,8 @@
  * (heap/refill.c); for owners that sleep see heap/purge_drain.h and heap/detach.h.
  *
  * A block under way is linked and sealed like a free one, so that a second free of it is noticed. The lowest bit of its
- * link is a mark: a link without it belongs to a block that was collected already, as when two threads freed it at the
- * same moment.
+ * link is the under-way bit: a link without it belongs to a block that was collected already, as when two threads freed
+ * it at the same moment.
  */
 #ifndef HK_HEAP_REMOTE_H
 #define HK_HEAP_REMOTE_H
@@ -81,13 +81,14 @@ hk_block_t *hk_remote_take(hk_heap_t *heap);
  * block that is damaged stays so, and the owner finds it. */
 bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last);
 
-/* Links a block under way. Links are multiples of 16, so the lowest bit is free for the mark. */
+/* Links a block under way. Links are multiples of 16, so the lowest bit is free. */
 HK_INLINE void hk_remote_link(hk_block_t *block, hk_block_t *next) {
   hk_block_link(block, (hk_block_t *)((uintptr_t)next | 1));
 }
-HK_INLINE bool hk_remote_is_marked(const hk_block_t *link) { return ((uintptr_t)link & 1) != 0; }
+/* Returns whether a link has the under-way bit. */
+HK_INLINE bool hk_remote_is_under_way(const hk_block_t *link) { return ((uintptr_t)link & 1) != 0; }
 
-/* Returns where a link leads, with or without the mark. */
+/* Returns where a link leads, with or without the bit. */
 HK_INLINE hk_block_t *hk_remote_next(const hk_block_t *link) { return (hk_block_t *)((uintptr_t)link & ~(uintptr_t)1); }
 
 #endif /* HK_HEAP_REMOTE_H */

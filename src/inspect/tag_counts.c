@@ -233,7 +233,7 @@ static void count_under_way(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *ow
   unsigned class_index;
   while (list != HK_LIST_END && read_block(walk, list, &block)) {
     const hk_slab_t *span = span_of(&last, owner, list, &class_index);
-    if (span == NULL || !hk_remote_is_marked(hk_block_next(&block))) return;
+    if (span == NULL || !hk_remote_is_under_way(hk_block_next(&block))) return;
     bool is_seen = is_seen_free(owner, span, class_index);
     if (!is_seen) count_live(counts, 0 - UINT64_C(1), hk_class_usable_bytes(class_index));
     /* By its seal. Lists and live bits do not show it as the bin's. */

@@ -9,7 +9,7 @@ hk_keys_t hk_keys = {.link = 1};
 #if HK_SAFETY
 
 /* Never 0, from the first instruction on: an all-zero block fails the comparison even before hk_safety_init. */
-uintptr_t hk_secret = HK_SEAL_MARK << HK_SEAL_MARK_SHIFT;
+uintptr_t hk_secret = HK_SEAL_TOP << HK_SEAL_TOP_SHIFT;
 
 hk_block_t hk_list_end;
 
@@ -22,7 +22,7 @@ static void init_keys(uint64_t *state) {
 void hk_safety_init(uint64_t random_bits) {
   /* Mixed, because the kernel's bits guard other things in this process too, and free blocks must not show them. */
   uint64_t state = random_bits;
-  hk_secret = (uintptr_t)(hk_random(&state) >> (64 - HK_SEAL_MARK_SHIFT)) | HK_SEAL_MARK << HK_SEAL_MARK_SHIFT;
+  hk_secret = (uintptr_t)(hk_random(&state) >> (64 - HK_SEAL_TOP_SHIFT)) | HK_SEAL_TOP << HK_SEAL_TOP_SHIFT;
   if (HK_HARDENED) init_keys(&state);
 }
 

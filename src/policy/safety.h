@@ -79,9 +79,9 @@ HK_INLINE uintptr_t hk_canary_of(const void *block) {
 
 /* The secret's highest 16 bits; the others are random. Addresses have zeros there, so every seal ends in these bytes.
  * In this order they are no part of a text in UTF-8, and as part of a number they are rare. */
-#define HK_SEAL_MARK ((uintptr_t)0xd6e9)
-#define HK_SEAL_MARK_SHIFT 48
-static_assert(HK_ADDRESS_BITS <= HK_SEAL_MARK_SHIFT, "no address reaches the mark");
+#define HK_SEAL_TOP ((uintptr_t)0xd6e9)
+#define HK_SEAL_TOP_SHIFT 48
+static_assert(HK_ADDRESS_BITS <= HK_SEAL_TOP_SHIFT, "no address reaches the top bits");
 
 /* Written once, before the first block exists. */
 extern HK_HIDDEN uintptr_t hk_secret;
@@ -148,7 +148,7 @@ HK_INLINE bool hk_block_looks_free(const hk_block_t *block) { return hk_block_is
 
 /* The fast half of it. Returns true for every block that looks free, and seldom for another. */
 HK_INLINE bool hk_block_may_look_free(const hk_block_t *block) {
-  return block->seal >> HK_SEAL_MARK_SHIFT == HK_SEAL_MARK;
+  return block->seal >> HK_SEAL_TOP_SHIFT == HK_SEAL_TOP;
 }
 
 /* Returns the bits of an address that the region map uses, so that any value can be looked up. */

@@ -28,8 +28,8 @@ hk_add_model_mutant(drain_in_two_steps remote_use_at_once heap/remote.c
   "hk_exchange_acquire(&heap->shared.incoming" "TWO_STEP_EXCHANGE(&heap->shared.incoming"
   "no block is lost"
 )
-hk_add_model_mutant(drain_ignores_marks remote_double_free heap/remote.c
-  "!hk_block_is_intact(block) || !hk_remote_is_marked(link)" "!hk_block_is_intact(block)"
+hk_add_model_mutant(drain_ignores_the_bit remote_double_free heap/remote.c
+  "!hk_block_is_intact(block) || !hk_remote_is_under_way(link)" "!hk_block_is_intact(block)"
   "an execution does not end"
 )
 

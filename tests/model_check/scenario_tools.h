@@ -52,7 +52,7 @@ static inline void set_up_heaps(void) {
   CHECK(hk_refill(owner, BLOCK_CLASS, NULL), "setup: a refill");
   for (unsigned i = 0; i < BLOCK_COUNT; i++) {
     blocks[i] = pop_block(owner);
-    CHECK(blocks[i] != NULL, "setup: the first refill cuts four blocks");
+    CHECK(blocks[i] != NULL, "setup: the first refill carves four blocks");
   }
   CHECK(pop_block(owner) == NULL, "setup: and no more");
   span = hk_slab_of(blocks[0])->head;

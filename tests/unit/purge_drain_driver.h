@@ -51,13 +51,13 @@ inline bool IsGivenBack(const hk_slab_t *span, unsigned slab_count) {
   return true;
 }
 
-// Requires that `count` blocks wait for the heap, intact and marked.
+// Requires that `count` blocks wait for the heap, intact and with the under-way bit.
 inline void ExpectWaiting(hk_heap_t *heap, size_t count) {
   ASSERT_EQ(IncomingLength(heap), count);
   const hk_block_t *block = hk_load_relaxed(&heap->shared.incoming);
   for (; block != HK_LIST_END; block = hk_remote_next(block->next)) {
     ASSERT_TRUE(hk_block_is_intact(block));
-    ASSERT_TRUE(hk_remote_is_marked(block->next));
+    ASSERT_TRUE(hk_remote_is_under_way(block->next));
   }
 }
 

@@ -15,7 +15,7 @@ TEST(Safety, TheSecretIsNeverZero) {
     hk_safety_init(bits);
     EXPECT_NE(hk_secret, 0u) << bits;
     EXPECT_NE(hk_secret, bits) << bits;
-    EXPECT_EQ(hk_secret >> HK_SEAL_MARK_SHIFT, HK_SEAL_MARK) << bits;
+    EXPECT_EQ(hk_secret >> HK_SEAL_TOP_SHIFT, HK_SEAL_TOP) << bits;
   }
 }
 

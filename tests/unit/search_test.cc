@@ -107,7 +107,9 @@ HK_FRESH_TEST(Search, EndsOnARing) {
     hk_block_link(a, b);
     hk_block_link(b, a);
   };
-  auto mark = [](hk_block_t *block) { return reinterpret_cast<hk_block_t *>(reinterpret_cast<uintptr_t>(block) | 1); };
+  auto under_way = [](hk_block_t *block) {
+    return reinterpret_cast<hk_block_t *>(reinterpret_cast<uintptr_t>(block) | 1);
+  };
 
   make_ring(blocks[0], blocks[1]);
   heap->bin[66].free = blocks[0];
@@ -121,8 +123,8 @@ HK_FRESH_TEST(Search, EndsOnARing) {
   EXPECT_FALSE(hk_search_free(span, blocks[11]));
   span->own.free = HK_LIST_END;
 
-  hk_block_link(blocks[4], mark(blocks[5]));
-  hk_block_link(blocks[5], mark(blocks[4]));
+  hk_block_link(blocks[4], under_way(blocks[5]));
+  hk_block_link(blocks[5], under_way(blocks[4]));
   hk_store_relaxed(&heap->shared.incoming, blocks[4]);
   EXPECT_TRUE(hk_search_free(span, blocks[5]));
   EXPECT_FALSE(hk_search_free(span, blocks[11]));
@@ -130,7 +132,7 @@ HK_FRESH_TEST(Search, EndsOnARing) {
 
   hk_remote_free(other, span, blocks[6]);
   hk_remote_free(other, span, blocks[7]);
-  hk_block_link(blocks[6], mark(blocks[7]));
+  hk_block_link(blocks[6], under_way(blocks[7]));
   EXPECT_TRUE(hk_search_free(span, blocks[6]));
   EXPECT_FALSE(hk_search_free(span, blocks[11]));
 }

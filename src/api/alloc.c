@@ -116,7 +116,7 @@ static HK_NOINLINE void *alloc_small_after_purge(unsigned class_index, size_t al
 /* The same for a thread that is switched to a named heap or tag. Where its limit refuses, no other memory helps. */
 static HK_NOINLINE void *alloc_small_named(hk_named_t *named, unsigned class_index, size_t alignment) {
   uint64_t refused_before = hk_load_relaxed(&named->refused_count);
-  hk_process_purge_named(named);
+  hk_process_flush_named(named);
   unsigned serving_class = class_index;
   void *block = try_small(&serving_class, alignment, NULL);
   if (block == NULL) block = take_larger(class_index, alignment);
@@ -254,7 +254,7 @@ static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t
   size_t bytes = hk_slab_good_size(size);
   if (bytes == 0) return NULL;
   if (!hk_named_allows(named, bytes)) {
-    hk_process_purge_named(named);
+    hk_process_flush_named(named);
     if (!hk_named_allows(named, bytes)) return NULL;
   }
   /* Such a block is not the part's. A free leaves its slabs to the heap that the thread has then, which is seldom a

@@ -15,7 +15,7 @@
 #include "api/verify.h"
 #include "base/bits.h"
 #include "hakmem/hakmem.h"
-#include "heap/heap_purge.h"
+#include "heap/heap_flush.h"
 #include "heap/part.h"
 #include "heap/remote.h"
 #include "heap/sample_countdown.h"

@@ -7,7 +7,7 @@
 #include "api/misuse.h"
 #include "base/arithmetic.h"
 #include "base/atomic.h"
-#include "heap/heap_purge.h"
+#include "heap/heap_flush.h"
 #include "heap/part.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
@@ -28,9 +28,9 @@ static void drain(hk_heap_t *heap) {
   hk_misuse_report_damaged(heap);
 }
 
-static void purge_heap(hk_heap_t *heap) {
+static void flush_heap(hk_heap_t *heap) {
   drain(heap);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
 }
 
 static void drain_idle(hk_heap_t *heap) {
@@ -39,24 +39,24 @@ static void drain_idle(hk_heap_t *heap) {
   hk_heap_leave(heap);
 }
 
-static void purge_idle(hk_heap_t *heap) {
+static void flush_idle(hk_heap_t *heap) {
   hk_heap_enter_taken(heap);
-  purge_heap(heap);
-  hk_store_relaxed(&heap->is_purged, true);
+  flush_heap(heap);
+  hk_store_relaxed(&heap->is_flushed, true);
   hk_heap_leave(heap);
 }
 
-/* Drains all heaps before it purges any: a block that is sent on once has reached its owner. */
-static void purge_all(hk_heap_t *own) {
+/* Drains all heaps before it flushes any: a block that is sent on once has reached its owner. */
+static void flush_all(hk_heap_t *own) {
   drain(own);
   hk_heap_visit_idle(drain_idle);
   drain(own);
-  hk_heap_visit_idle(purge_idle);
-  purge_heap(own);
+  hk_heap_visit_idle(flush_idle);
+  flush_heap(own);
 }
 
 /* Of named heaps and tags, those of the calling thread. */
-static void purge_parts(void) { hk_part_visit_own(purge_heap); }
+static void flush_parts(void) { hk_part_visit_own(flush_heap); }
 
 /* Purges the memory that a hardened build keeps apart from the sums of space/dirty.h. */
 static void purge_apart(void) {
@@ -67,38 +67,38 @@ static void purge_apart(void) {
 
 void hk_process_purge_idle_heaps(void) {
   hk_heap_visit_idle(drain_idle);
-  hk_heap_visit_idle(purge_idle);
+  hk_heap_visit_idle(flush_idle);
   purge_apart();
 }
 
 static uint64_t purged_so_far(void) { return hk_load_relaxed(&hk_stat_process.value[hk_stat_purged]); }
 
-static void purge_own_and_idle(void) {
+static void flush_own_and_idle(void) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return;
-  purge_all(lease.heap);
+  flush_all(lease.heap);
   hk_thread_leave(lease);
-  purge_parts();
+  flush_parts();
 }
 
 size_t hk_process_purge(size_t keep_bytes) {
   /* Releasing spans may purge already: the difference counts. */
   uint64_t before = purged_so_far();
   if (hk_thread_is_leaving() && hk_thread_own() == HK_EMPTY_HEAP) {
-    hk_process_purge_idle_heaps(); /* attaching a heap here would only make one more to purge */
+    hk_process_purge_idle_heaps(); /* attaching a heap here would only make one more to flush */
   } else {
-    purge_own_and_idle();
+    flush_own_and_idle();
   }
   purge_apart();
   (void)hk_purge_down_to(keep_bytes);
   return purged_so_far() - before;
 }
 
-void hk_process_purge_named(hk_named_t *named) { hk_part_visit(named, purge_heap); }
+void hk_process_flush_named(hk_named_t *named) { hk_part_visit(named, flush_heap); }
 
 size_t hk_process_purge_named_to_system(hk_named_t *named) {
   uint64_t before = purged_so_far();
-  hk_process_purge_named(named);
+  hk_process_flush_named(named);
   (void)hk_purge_down_to(0);
   return purged_so_far() - before;
 }
@@ -155,7 +155,7 @@ static void shorten(hk_heap_t *heap) {
 /* Drains the heap too: the visit is repeated while blocks wait for it. */
 static void shorten_idle(hk_heap_t *heap) {
   hk_heap_enter_taken(heap);
-  purge_heap(heap);
+  flush_heap(heap);
   shorten(heap);
   hk_heap_leave(heap);
 }
@@ -189,7 +189,7 @@ void hk_process_purge_after_refusal(void) {
   if (heap == HK_EMPTY_HEAP || hk_load_relaxed(&refused_ms) <= heap->shortened_ms) return;
   heap->shortened_ms = hk_os_coarse_ms();
   hk_heap_enter(heap);
-  purge_heap(heap);
+  flush_heap(heap);
   shorten(heap);
   hk_heap_leave(heap);
   (void)hk_purge_unmap_free();

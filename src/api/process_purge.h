@@ -23,7 +23,7 @@ size_t hk_process_purge_everywhere(size_t keep_bytes);
 /* Moves what the caller's part of a named heap or tag, and the parts without a thread, can spare to the superslabs.
  * Requires that the caller is in no slow path. The second one then purges all dirty memory, and returns the bytes
  * purged. */
-void hk_process_purge_named(hk_named_t *named);
+void hk_process_flush_named(hk_named_t *named);
 size_t hk_process_purge_named_to_system(hk_named_t *named);
 
 /* Gives everything that is free back to the system, with its addresses, before a request fails: what the caller's heap,

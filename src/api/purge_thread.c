@@ -46,12 +46,12 @@ static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
   hk_process_purge_detach_sleepers(now_ms);
   const hk_block_t *damaged = hk_purge_drain(now_ms, hk_dirty_asleep_ms());
   if (damaged != NULL) hk_misuse_damage(damaged);
-  bool has_unpurged = hk_heap_pool_has_unpurged();
-  if (is_quiet && (has_unpurged || since_ms != *purged_ms)) {
+  bool has_unflushed = hk_heap_pool_has_unflushed();
+  if (is_quiet && (has_unflushed || since_ms != *purged_ms)) {
     *purged_ms = since_ms;
     hk_process_purge_idle_heaps();
   }
-  if (!is_quiet && has_unpurged) hk_dirty_await_quiet();
+  if (!is_quiet && has_unflushed) hk_dirty_await_quiet();
   hk_dirty_stay_quiet(since_ms);
 }
 

@@ -121,11 +121,11 @@ struct hk_heap {
   hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
   bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
-  bool is_short;                             /* no span has pages to give up behind its carved blocks: heap_purge.c */
+  bool is_short;                             /* no span has pages to give up behind its carved blocks: heap_flush.c */
   uint64_t shortened_ms;                     /* when its spans were last shortened (api/process_purge.c); 0: never */
-  _Atomic(bool) busy;      /* a slow path is under way: a child of fork may find the heap half changed */
-  _Atomic(uint8_t) life;   /* hk_heap_life_t; written by the thread that has the heap or is about to */
-  _Atomic(bool) is_purged; /* an idle heap has given back what it can (api/process_purge.c); ends when it is taken */
+  _Atomic(bool) busy;       /* a slow path is under way: a child of fork may find the heap half changed */
+  _Atomic(uint8_t) life;    /* hk_heap_life_t; written by the thread that has the heap or is about to */
+  _Atomic(bool) is_flushed; /* an idle heap keeps nothing that it can give back (api/process_purge.c); until taken */
   /* Shard of the thread that took the heap last, and of most slabs of the heap. An idle heap is in a slot of its
    * shard, or in none. */
   _Atomic(uint8_t) shard;

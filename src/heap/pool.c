@@ -22,7 +22,7 @@ static _Atomic(size_t) overflow_count;
 /* For a heap that the caller has just taken out of its place. */
 static void set_taken(hk_heap_t *heap) {
   hk_heap_set_life(heap, hk_heap_attached);
-  hk_store_relaxed(&heap->is_purged, false);
+  hk_store_relaxed(&heap->is_flushed, false);
 }
 
 /* ---- Parts of named heaps and tags are in no place: their `life` alone says that they are idle. */
@@ -32,7 +32,7 @@ static bool take_part(hk_heap_t *part) {
   if (hk_heap_life(part) != hk_heap_idle) return false;
   hk_count(hk_count_shared_update, 1);
   if (!hk_compare_exchange_acquire(&part->life, &expected, (uint8_t)hk_heap_attached)) return false; /* with put_part */
-  hk_store_relaxed(&part->is_purged, false);
+  hk_store_relaxed(&part->is_flushed, false);
   return true;
 }
 
@@ -357,9 +357,9 @@ bool hk_heap_pool_has_any(void) {
   return false;
 }
 
-bool hk_heap_pool_has_unpurged(void) {
+bool hk_heap_pool_has_unflushed(void) {
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (is_idle(heap) && !hk_load_relaxed(&heap->is_purged)) return true;
+    if (is_idle(heap) && !hk_load_relaxed(&heap->is_flushed)) return true;
   }
   return false;
 }

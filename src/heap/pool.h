@@ -75,8 +75,8 @@ bool hk_heap_pool_is_deep(void);
 /* Returns whether a heap is idle, other than a part. Any thread. */
 bool hk_heap_pool_has_any(void);
 
-/* Returns whether a heap or part is idle that is not purged since. Any thread. */
-bool hk_heap_pool_has_unpurged(void);
+/* Returns whether a heap or part is idle that was not flushed since it became so. Any thread. */
+bool hk_heap_pool_has_unflushed(void);
 
 /* Calls `visit` for each idle heap, and again when blocks arrived for it meanwhile. No other thread can take the heap
  * during the call. */

@@ -7,7 +7,7 @@
 #include "base/panic.h"
 #include "heap/handover.h"
 #include "heap/heap_check.h"
-#include "heap/heap_purge.h"
+#include "heap/heap_flush.h"
 #include "heap/mid.h"
 #include "heap/pool.h"
 #include "space/live_bit.h"

@@ -2,7 +2,7 @@
 #include "heap/steal.h"
 
 #include "heap/heap_check.h"
-#include "heap/heap_purge.h"
+#include "heap/heap_flush.h"
 #include "heap/mid.h"
 #include "heap/pool.h"
 #include "heap/remote.h"

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "heap/heap_purge.h"
+#include "heap/heap_flush.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
 #include "heap/sample_countdown.h"

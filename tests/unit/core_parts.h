@@ -24,7 +24,7 @@ extern "C" {
 #include "heap/carve.h"
 #include "heap/heap.h"
 #include "heap/heap_check.h"
-#include "heap/heap_purge.h"
+#include "heap/heap_flush.h"
 #include "heap/mid.h"
 #include "heap/orphan.h"
 #include "heap/pool.h"

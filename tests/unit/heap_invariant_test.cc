@@ -44,7 +44,7 @@ HK_FRESH_TEST(HeapInvariant, TheCountOfAHeapsSlabsIsHowManyItHas) {
     for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
     EXPECT_EQ(heap->span_slabs, OwnedSlabs(heap));
   }
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   EXPECT_EQ(heap->span_slabs, 0u);
   EXPECT_EQ(OwnedSlabs(heap), 0u);
 }

@@ -102,7 +102,7 @@ HK_FRESH_TEST(Heap, IsAdoptedWithItsMidBinsAndWhatWaitsForIt) {
     EXPECT_EQ(Alloc(heap, 80), remote) << "the first refill takes it back";
     for (hk_block_t *block : {held, freed, remote}) (void)FreeOwn(heap, block);
     CheckMidBin(heap, 80);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
   }).join();
 }
@@ -231,7 +231,7 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
     for (unsigned i : {4u, 64u}) EXPECT_EQ(next->state[i].active.load() != nullptr, idle < HK_POOL_WARM) << i;
     for (unsigned i : {80u, 104u}) EXPECT_EQ(next->state[i].active.load(), nullptr) << i;
     ASSERT_EQ(hk_heap_take(), next);
-    hk_heap_purge(next);
+    hk_heap_flush(next);
     for (size_t i = 0; i < heaps.size(); i++) (void)hk_heap_take();
   }
 }

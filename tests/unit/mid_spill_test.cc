@@ -39,7 +39,7 @@ HK_FRESH_TEST(Mid, AFullListIsSpilledToItsNewerHalf) {
       if (hk_slab_state(span) == hk_slab_small) spilled[span]++;
     }
     for (const auto &[span, count] : spilled) EXPECT_EQ(ListLength(span->own.free), count);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
   }
 }
 
@@ -69,7 +69,7 @@ HK_FRESH_TEST(Mid, AListThatIsFullAgainWithoutRunningDryIsSpilledWholeAndItsRoom
       CheckMidBin(heap, class_index);
     }
     EXPECT_EQ(room, least) << "that is where it ends";
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
   }
 }
 
@@ -87,7 +87,7 @@ HK_FRESH_TEST(Mid, ARunDryBetweenTwoFullListsKeepsTheHalf) {
       ASSERT_GE(RoomOf(heap, class_index), room);
     }
     for (hk_block_t *block : held) (void)FreeOwn(heap, block);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
   }
 }
 
@@ -105,7 +105,7 @@ HK_FRESH_TEST(Mid, SpillKeepsAsManyAsItIsTold) {
         ASSERT_EQ(ListLength(heap->bin[class_index].free), std::min(keep, length));
         CheckMidBin(heap, class_index);
         if (length > 0 && keep > 0) ASSERT_EQ(heap->bin[class_index].free, blocks[length - 1]);
-        hk_heap_purge(heap);
+        hk_heap_flush(heap);
         heap->state[class_index].spilled = 0; /* so that the room stays */
       }
     }
@@ -211,7 +211,7 @@ HK_FRESH_TEST(Mid, TheActiveSpanIsReleasedTooHoweverMuchOfItIsCarved) {
     CheckSpan(heap, SpanOf(next), 1);
     CheckMidBin(heap, class_index);
     (void)FreeOwn(heap, next);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
   }
 }
 

@@ -120,7 +120,7 @@ HK_FRESH_TEST(Mid, FillTakesHalfTheRoomAndLeavesTheRestWhereItIs) {
     }
     EXPECT_EQ(left, 0u);
     for (const Blocks &span : spans) (void)FreeOwn(heap, span[0]);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
     ASSERT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -155,7 +155,7 @@ HK_FRESH_TEST(Mid, NoBlockIsLostOrGivenTwiceInSpillsAndFills) {
       ASSERT_EQ(InUseSlabs(), in_use);
     }
     for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
     ASSERT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -195,7 +195,7 @@ HK_FRESH_TEST(Mid, TheRoomGrowsByWhatWasSpilledOrDoublesWhenTheListThenRunsDry) 
       ASSERT_EQ(RoomOf(heap, class_index), expected) << "once";
     }
     EXPECT_EQ(expected, most);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
   }
 }
 
@@ -215,7 +215,7 @@ HK_FRESH_TEST(Mid, ABurstOfFreesThatIsUsedUpFitsTheNextTime) {
       blocks = AllocMany(heap, class_index, burst);
       (void)PopAll(heap, class_index);
     }
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
   }
 }
 
@@ -278,7 +278,7 @@ HK_FRESH_TEST(MidModel, AnyOrder) {
     }
     CheckMidBin(heap, class_index);
     if (random.OneIn(2000)) hk_mid_spill_all(heap);
-    if (random.OneIn(4000)) hk_heap_purge(heap);
+    if (random.OneIn(4000)) hk_heap_flush(heap);
     if (i % 1000 != 999) continue;
     std::set<hk_slab_t *> spans; /* of each span the test or the bin holds a block */
     for (const auto &[span, count] : live) spans.insert(span);
@@ -293,7 +293,7 @@ HK_FRESH_TEST(MidModel, AnyOrder) {
     ASSERT_EQ(InUseSlabs(), slabs) << "no other slab is in use";
   }
   for (hk_block_t *block : held) (void)FreeOwn(heap, block);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   EXPECT_EQ(InUseSlabs(), 0u);
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
 }

@@ -109,7 +109,7 @@ HK_FRESH_TEST(Pool, AnOrphansMidBinsAreCountedAnew) {
     CheckMidBin(orphan, 80);
     for (hk_block_t *block : again) (void)FreeOwn(orphan, block);
     CheckMidBin(orphan, 80);
-    hk_heap_purge(orphan);
+    hk_heap_flush(orphan);
     EXPECT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -136,7 +136,7 @@ HK_FRESH_TEST(Pool, NoMidListOfAnAdoptedOrphanLooksFresh) {
       ASSERT_FALSE(hk_bin_is_fresh(&heaps[1]->bin[class_index])) << i;
       ASSERT_NE(Alloc(heaps[1], class_index), nullptr);
     }
-    hk_heap_purge(heaps[1]);
+    hk_heap_flush(heaps[1]);
   }
 }
 

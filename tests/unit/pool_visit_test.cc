@@ -35,24 +35,24 @@ HK_FRESH_TEST(Pool, EachIdleHeapIsVisitedOnceAndStaysIdle) {
 }
 
 // As api/process_purge.c does after it has purged the heap.
-void NotePurged(hk_heap_t *heap) { hk_store_relaxed(&heap->is_purged, true); }
+void NoteFlushed(hk_heap_t *heap) { hk_store_relaxed(&heap->is_flushed, true); }
 
 HK_FRESH_TEST(Pool, AHeapThatIsTakenIsNoLongerPurged) {
   std::vector<hk_heap_t *> heaps = TakeMany(kMany); /* some go beyond the slots */
-  EXPECT_FALSE(hk_heap_pool_has_unpurged()) << "none is idle";
+  EXPECT_FALSE(hk_heap_pool_has_unflushed()) << "none is idle";
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
-  EXPECT_TRUE(hk_heap_pool_has_unpurged());
-  hk_heap_visit_idle(NotePurged);
-  EXPECT_FALSE(hk_heap_pool_has_unpurged());
+  EXPECT_TRUE(hk_heap_pool_has_unflushed());
+  hk_heap_visit_idle(NoteFlushed);
+  EXPECT_FALSE(hk_heap_pool_has_unflushed());
   for (hk_heap_t *heap : heaps) {
     ASSERT_TRUE(hk_heap_take_this(heap));
-    EXPECT_FALSE(hk_heap_pool_has_unpurged()) << "a thread has it";
+    EXPECT_FALSE(hk_heap_pool_has_unflushed()) << "a thread has it";
     hk_heap_give_back(heap);
-    EXPECT_TRUE(hk_heap_pool_has_unpurged());
-    hk_heap_visit_idle(NotePurged);
+    EXPECT_TRUE(hk_heap_pool_has_unflushed());
+    hk_heap_visit_idle(NoteFlushed);
   }
   hk_heap_give_back(hk_heap_take());
-  EXPECT_TRUE(hk_heap_pool_has_unpurged());
+  EXPECT_TRUE(hk_heap_pool_has_unflushed());
 }
 
 HK_FRESH_TEST(Pool, AVisitOfNone) {

@@ -347,7 +347,7 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedWhenItIsQuiet) {
   course.At(2000, [=] { EXPECT_EQ(idle->spare_slabs, 16u) << "the program is not quiet yet"; });
   course.At(4000, [=] {
     EXPECT_EQ(hk_heap_spare_slabs(idle), 0u);
-    EXPECT_FALSE(hk_heap_pool_has_unpurged());
+    EXPECT_FALSE(hk_heap_pool_has_unflushed());
     uint64_t since_ms;
     EXPECT_TRUE(hk_dirty_is_quiet(hk_os_coarse_ms(), &since_ms)) << "tidying is no sign of life";
     EXPECT_EQ(since_ms, fake_os_start_ns / 1000000 + 1000);

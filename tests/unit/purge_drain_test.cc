@@ -52,7 +52,7 @@ HK_FRESH_TEST(PurgeDrain, TheSlabsServeAgain) {
     }
   }
   Drain(heaps.owner);
-  hk_heap_purge(heaps.owner);
+  hk_heap_flush(heaps.owner);
   EXPECT_EQ(heaps.owner->span_slabs, 0u);
   EXPECT_EQ(InUseSlabs(), 0u);
 }

@@ -38,7 +38,7 @@ class Course {
     uint64_t home = ProcessStat(hk_stat_remote_drain), freed = 0;
     Settle();
     for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) {
-      hk_heap_purge(heap);
+      hk_heap_flush(heap);
       EXPECT_EQ(heap->span_slabs, 0u);
       home += StatOf(heap, hk_stat_remote_drain);
       freed += StatOf(heap, hk_stat_remote_free);

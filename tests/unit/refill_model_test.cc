@@ -28,7 +28,7 @@ class Model {
     }
     if (random_.OneIn(500)) hk_remote_flush(other_);
     if (random_.OneIn(1000)) Drain();
-    if (random_.OneIn(3000)) hk_heap_purge(heap_);
+    if (random_.OneIn(3000)) hk_heap_flush(heap_);
   }
 
   void GiveBackAll() {
@@ -116,7 +116,7 @@ void RunAgainstModel(uint64_t seed, size_t most_blocks) {
   }
   model.GiveBackAll();
   model.CheckAll();
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   EXPECT_EQ(InUseSlabs(), 0u);
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
   EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), StatOf(other, hk_stat_remote_free));

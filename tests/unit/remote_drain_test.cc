@@ -1,4 +1,4 @@
-// heap/remote, heap/heap_purge: heaps without a thread whose blocks are collected all the same: the thread that
+// heap/remote, heap/heap_flush: heaps without a thread whose blocks are collected all the same: the thread that
 // sends the blocks drains the heap.
 #include <sys/mman.h>
 #include <unistd.h>
@@ -102,7 +102,7 @@ HK_FRESH_TEST(RemoteDrain, AWarmHeapKeepsItsActiveTinySpans) {
       CheckSpan(owner, span, 0);
     }
     ASSERT_TRUE(hk_heap_take_this(owner));
-    hk_heap_purge(owner);
+    hk_heap_flush(owner);
     for (unsigned i = 0; i < idle; i++) (void)hk_heap_take();
   }
 }
@@ -123,7 +123,7 @@ HK_FRESH_TEST(RemoteDrain, BeforeTheLastBlockASpanStays) {
     ASSERT_TRUE(hk_heap_take_this(owner));
     EXPECT_EQ(InUseSlabs(), span->slab_count);
     (void)FreeOwn(owner, last);
-    hk_heap_purge(owner);
+    hk_heap_flush(owner);
     EXPECT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -214,7 +214,7 @@ HK_FRESH_TEST(RemoteDrain, AChainOfMovedSpansIsFollowedToItsEnd) {
   for (hk_heap_t *heap : heaps) {
     ASSERT_TRUE(hk_heap_take_this(heap));
     for (const hk_outgoing_t &batch : heap->outbox) EXPECT_EQ(batch.owner, nullptr) << "nothing stays behind";
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
   }
   EXPECT_EQ(InUseSlabs(), 0u);
 }
@@ -403,7 +403,7 @@ HK_FRESH_TEST(RemoteDrainThreads, HeapsComeAndGoWhileTheirBlocksComeHome) {
   for (hk_heap_t *heap : heaps) {
     EXPECT_EQ(heap->damaged, nullptr);
     EXPECT_FALSE(hk_heap_has_incoming(heap));
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
   }
   EXPECT_EQ(InUseSlabs(), 0u);
 }

@@ -31,7 +31,7 @@ HK_FRESH_TEST(Remote, BlocksComeHomeToTheActiveSpan) {
   EXPECT_TRUE(IsActive(heaps.owner, span));
   CheckSpan(heaps.owner, span, 0);
   for (hk_block_t *block : AllocMany(heaps.owner, 20, 40)) EXPECT_EQ(SpanOf(block), span);
-  hk_heap_purge(heaps.owner);
+  hk_heap_flush(heaps.owner);
   EXPECT_EQ(InUseSlabs(), 1u);
 }
 
@@ -57,7 +57,7 @@ HK_FRESH_TEST(Remote, ADrainOfEachSizeLeavesTheCountsRight) {
         }
         for (unsigned i = before + count; i < capacity; i++) (void)FreeOwn(heaps.owner, blocks[i]);
         (void)FreeOwn(heaps.owner, active);
-        hk_heap_purge(heaps.owner);
+        hk_heap_flush(heaps.owner);
         ASSERT_EQ(InUseSlabs(), 0u);
       }
     }
@@ -106,7 +106,7 @@ HK_FRESH_TEST(Remote, ASpanIsReleasedWhenItsLastBlockIsHome) {
     if (is_mid) hk_mid_spill_all(heaps.owner);
     ASSERT_EQ(hk_slab_state(span), hk_slab_free);
     (void)FreeOwn(heaps.owner, next);
-    hk_heap_purge(heaps.owner);
+    hk_heap_flush(heaps.owner);
     ASSERT_EQ(InUseSlabs(), 0u);
   }
   EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), StatOf(heaps.other, hk_stat_remote_free));

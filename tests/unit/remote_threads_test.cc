@@ -73,7 +73,7 @@ void PostWhileTheOwnerDrains(int thread_count) {
     if (active != nullptr) CheckSpan(owner, active, 0);
     if (hk_class_is_mid(class_index)) CheckMidBin(owner, class_index);
   }
-  hk_heap_purge(owner);
+  hk_heap_flush(owner);
   EXPECT_EQ(InUseSlabs(), 0u) << "every block was collected";
 }
 
@@ -107,7 +107,7 @@ HK_FRESH_TEST(RemoteThreads, TheSameListIsPushedToAndTakenAllTheTime) {
     ASSERT_EQ(StatOf(owner, hk_stat_remote_drain), (round + 1) * blocks.size());
     ASSERT_EQ(owner->damaged, nullptr);
   }
-  hk_heap_purge(owner);
+  hk_heap_flush(owner);
   EXPECT_EQ(InUseSlabs(), 0u);
 }
 
@@ -153,7 +153,7 @@ HK_FRESH_TEST(RemoteThreads, AllWithAll) {
   for (hk_heap_t *heap : heaps) {
     hk_remote_drain(heap);
     EXPECT_EQ(heap->damaged, nullptr);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
     sent += StatOf(heap, hk_stat_remote_free);
     came += StatOf(heap, hk_stat_remote_drain);
   }
@@ -207,7 +207,7 @@ HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
   hk_heap_visit_idle([](hk_heap_t *heap) {
     hk_remote_drain(heap);
     EXPECT_EQ(heap->damaged, nullptr);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
   });
   for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next, heaps++) {
     sent += StatOf(heap, hk_stat_remote_free);

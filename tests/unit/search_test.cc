@@ -194,7 +194,7 @@ void SearchWhileTheOwnerGivesMemoryBack() {
       }
       hk_remote_flush(other);
       hk_remote_drain(heap);
-      hk_heap_purge(heap);
+      hk_heap_flush(heap);
       (void)hk_purge_down_to(0);
     }
   });
@@ -221,7 +221,7 @@ HK_FRESH_TEST(Search, FindsNothingInASpanThatWasGivenUp) {
   hk_block_t *block = Alloc(heap, 66);
   hk_slab_t *span = SpanOf(block);
   (void)FreeOwn(heap, block);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   EXPECT_FALSE(hk_search_free(span, block));
   (void)hk_purge_down_to(0);
   EXPECT_FALSE(hk_search_free(span, block)) << "nor where nothing is mapped";

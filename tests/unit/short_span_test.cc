@@ -1,4 +1,4 @@
-// space/short_span, heap/span and heap/heap_purge: spans near a limit on addresses have only the pages of their blocks.
+// space/short_span, heap/span and heap/heap_flush: spans near a limit on addresses have only the pages of their blocks.
 #include <cstring>
 
 #include "fake_os.h"
@@ -31,7 +31,7 @@ hk_heap_t *WarmHeap() {
   hk_shortage_begin();
   hk_block_t *block = Alloc(heap, ClassOf(2000));
   Free(heap, block);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   return heap;
 }
 
@@ -66,7 +66,7 @@ HK_FRESH_TEST(ShortSpan, CostsThePagesOfAFewBlocksInAShortage) {
     EXPECT_FALSE(IsMapped(hk_slab_start(span) + bytes)) << i;
     hk_heap_check(heap);
     Free(heap, block);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
     EXPECT_EQ(fake_os_mapped_bytes(), before) << "the pages go with the last block: " << i;
   }
 }
@@ -83,7 +83,7 @@ HK_FRESH_TEST(ShortSpan, ServesUpToTheLastPage) {
   }
   EXPECT_GE(blocks.size() * hk_class_bytes(class_index), room * 15 / 16);
   for (hk_block_t *block : blocks) Free(heap, block);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   EXPECT_EQ(fake_os_mapped_bytes(), start) << "nothing is lost";
   hk_block_t *other = Alloc(heap, ClassOf(32768));
   EXPECT_NE(other, nullptr) << "what was freed serves every size";
@@ -110,7 +110,7 @@ void ExpectIntact(const Full &full) {
 
 void FreeBlocks(hk_heap_t *heap, const Full &full) {
   for (hk_block_t *block : full.blocks) Free(heap, block);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
 }
 
 HK_FRESH_TEST(ShortSpan, ATrimKeepsThePagesOfCarvedBlocks) {

@@ -266,7 +266,7 @@ HK_FRESH_TEST(Span, OneOfSpareSlabsIsAsNewButNotFresh) {
       EXPECT_EQ(hk_verify(block).verdict, hk_verdict_live);
       CheckSpan(heap, span, 1);
       (void)FreeOwn(heap, block);
-      hk_heap_purge(heap);
+      hk_heap_flush(heap);
       ASSERT_EQ(InUseSlabs(), 0u);
     }
   }

@@ -157,7 +157,7 @@ HK_FRESH_TEST(Span, BlocksOfUsedMemoryAreNotFresh) {
   hk_heap_t *heap = NewHeap();
   hk_slab_t *span = NewActive(heap, 4);
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
-  hk_heap_purge(heap); /* back to its superslab, not to the system */
+  hk_heap_flush(heap); /* back to its superslab, not to the system */
   EXPECT_EQ(NewActive(heap, 4), span);
   EXPECT_FALSE(span->zero);
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
@@ -207,11 +207,11 @@ HK_FRESH_TEST(Span, OfAMidClassTheStateTellsWhetherWhatWasCarvedIsFresh) {
     ASSERT_EQ(hk_span_carve(heap, span, 2), 2u);
     EXPECT_TRUE(hk_heap_was_fresh(heap, class_index));
     EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[class_index]));
-    hk_heap_purge(heap); /* back to its superslab, or the heap's reserve */
+    hk_heap_flush(heap); /* back to its superslab, or the heap's reserve */
     EXPECT_EQ(NewActive(heap, class_index), span);
     ASSERT_EQ(hk_span_carve(heap, span, 2), 2u);
     EXPECT_FALSE(hk_heap_was_fresh(heap, class_index)) << "used memory";
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
     (void)hk_purge_down_to(0); /* to the system: the next is zero again */
   }
 }

@@ -316,7 +316,7 @@ HK_FRESH_TEST(Reserve, AnOrphansIsWholeAndALostHeapsIsLost) {
   ASSERT_EQ(hk_heap_take(), resting);
   EXPECT_EQ(ReserveOf(resting), reserve);
   EXPECT_EQ(NewSpan(resting, 1), reserve.first + reserve.slabs - 1);
-  hk_heap_purge(resting);
+  hk_heap_flush(resting);
   EXPECT_EQ(InUseSlabs(), in_use - (reserve.slabs - 1));
   EXPECT_EQ(hk_heap_count(hk_heap_lost), 1u);
   std::set<hk_slab_t *> taken;

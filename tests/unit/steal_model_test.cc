@@ -80,7 +80,7 @@ class Model {
     Settle();
     uint64_t freed = 0, home = 0, moved = 0;
     for (hk_heap_t *heap : heaps_) {
-      hk_heap_purge(heap);
+      hk_heap_flush(heap);
       EXPECT_EQ(heap->span_slabs, 0u);
       freed += StatOf(heap, hk_stat_remote_free);
       home += StatOf(heap, hk_stat_remote_drain);

@@ -42,9 +42,9 @@ void ExpectMoved(const Heaps &heaps, hk_slab_t *span, unsigned live) {
 // Nothing is left when the heaps that have their spans free the last blocks.
 void ExpectAllGoesBack(const Heaps &heaps, const Blocks &held) {
   for (hk_block_t *block : held) (void)FreeOwn(heaps.taker, block);
-  hk_heap_purge(heaps.taker);
+  hk_heap_flush(heaps.taker);
   ASSERT_TRUE(hk_heap_take_this(heaps.giver));
-  hk_heap_purge(heaps.giver);
+  hk_heap_flush(heaps.giver);
   EXPECT_EQ(heaps.taker->span_slabs, 0u);
   EXPECT_EQ(heaps.giver->span_slabs, 0u);
   EXPECT_EQ(InUseSlabs(), 0u);

@@ -186,7 +186,7 @@ HK_FRESH_TEST(Verify, AReleasedSpanIsAFreeExtent) {
   ASSERT_EQ(heap->spare_slabs, 1u);
   EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free) << "spare";
   EXPECT_EQ(VerdictOf(AddressOf(blocks[5]) + 7), hk_verdict_free);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free) << "in its superslab";
   EXPECT_EQ(hk_verify(blocks[9]).start, AddressOf(blocks[9]));
 }
@@ -195,7 +195,7 @@ HK_FRESH_TEST(Verify, AnUnmappedSuperslabIsForeign) {
   hk_heap_t *heap = hk_heap_take();
   hk_block_t *block = Alloc(heap, 64);
   (void)FreeOwn(heap, block);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   (void)hk_purge_down_to(0);
   ASSERT_FALSE(fake_os_is_mapped(block, 1));
   ExpectForeign(AddressOf(block));

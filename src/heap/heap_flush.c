@@ -1,5 +1,5 @@
-/* heap/heap_purge.c - L4. See heap_purge.h. */
-#include "heap/heap_purge.h"
+/* heap/heap_flush.c - L4. See heap_flush.h. */
+#include "heap/heap_flush.h"
 
 #include "heap/handover.h"
 #include "heap/heap_check.h"
@@ -9,7 +9,7 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 
-static void purge_tiny(hk_heap_t *heap, unsigned class_index, bool for_good) {
+static void flush_tiny(hk_heap_t *heap, unsigned class_index, bool for_good) {
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   if (span == NULL) return;
   unsigned carved = hk_load_relaxed(&span->carved);
@@ -72,15 +72,15 @@ void hk_heap_unload(hk_heap_t *heap) {
   hk_heap_check(heap);
 }
 
-static void purge_all(hk_heap_t *heap, bool for_good) {
+static void flush(hk_heap_t *heap, bool for_good) {
   end_quarantines(heap);
-  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) purge_tiny(heap, i, for_good);
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) flush_tiny(heap, i, for_good);
   hk_heap_unload(heap);
 }
 
-void hk_heap_deactivate_all(hk_heap_t *heap) { purge_all(heap, true); }
+void hk_heap_deactivate_all(hk_heap_t *heap) { flush(heap, true); }
 
-void hk_heap_purge(hk_heap_t *heap) { purge_all(heap, false); }
+void hk_heap_flush(hk_heap_t *heap) { flush(heap, false); }
 
 typedef struct {
   hk_heap_t *heap;

@@ -1,4 +1,4 @@
-// heap/heap_purge: the memory that a heap gives back when it is to keep nothing, and the memory that it must keep.
+// heap/heap_flush: the memory that a heap gives back when it is to keep nothing, and the memory that it must keep.
 #include <thread>
 #include <vector>
 
@@ -25,23 +25,23 @@ void ExpectNothingLeft(hk_heap_t *heap) {
   }
 }
 
-HK_FRESH_TEST(HeapPurge, AHeapThatHasNothing) {
+HK_FRESH_TEST(HeapFlush, AHeapThatHasNothing) {
   hk_heap_t *heap = hk_heap_take();
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   ExpectNothingLeft(heap);
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) EXPECT_FALSE(heap->state[i].spilled) << i;
 }
 
-HK_FRESH_TEST(HeapPurge, SpansThatWereCarvedAndNeverUsedAreGivenBack) {
+HK_FRESH_TEST(HeapFlush, SpansThatWereCarvedAndNeverUsedAreGivenBack) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     ASSERT_TRUE(hk_refill(heap, class_index, nullptr));
   }
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(HeapPurge, WhatWasUsedAndIsFreeAgainIsGivenBack) {
+HK_FRESH_TEST(HeapFlush, WhatWasUsedAndIsFreeAgainIsGivenBack) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> blocks;
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
@@ -50,12 +50,12 @@ HK_FRESH_TEST(HeapPurge, WhatWasUsedAndIsFreeAgainIsGivenBack) {
   for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
   ASSERT_GT(InUseSlabs(), 0u);
   ASSERT_GT(heap->spare_slabs, 0u);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   ExpectNothingLeft(heap);
 }
 
 // One block of each class is in use: its span stays, whole, and nothing else.
-HK_FRESH_TEST(HeapPurge, ASpanStaysWhileABlockIsInUse) {
+HK_FRESH_TEST(HeapFlush, ASpanStaysWhileABlockIsInUse) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> held;
   size_t slabs = 0;
@@ -68,7 +68,7 @@ HK_FRESH_TEST(HeapPurge, ASpanStaysWhileABlockIsInUse) {
     }
     slabs += hk_class_span_slabs(class_index);
   }
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
   size_t empty_active = 0; /* of tiny classes the active span whose blocks are all free was given back, too */
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
@@ -78,16 +78,16 @@ HK_FRESH_TEST(HeapPurge, ASpanStaysWhileABlockIsInUse) {
   EXPECT_EQ(empty_active, 0u);
   EXPECT_EQ(InUseSlabs(), slabs);
   for (hk_block_t *block : held) (void)FreeOwn(heap, block);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(HeapPurge, WhatIsCarvedAndNotHandedOutCountsAsFree) {
+HK_FRESH_TEST(HeapFlush, WhatIsCarvedAndNotHandedOutCountsAsFree) {
   hk_heap_t *heap = hk_heap_take();
   hk_block_t *tiny = Alloc(heap, 20), *mid = Alloc(heap, 66);
   ASSERT_GT(CarvedOf(SpanOf(tiny)), 1u);
   ASSERT_GT(CarvedOf(SpanOf(mid)), 1u);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   EXPECT_EQ(InUseSlabs(), 2u);
   EXPECT_TRUE(IsActive(heap, SpanOf(tiny)));
   CheckSpan(heap, SpanOf(tiny), 1);
@@ -96,20 +96,20 @@ HK_FRESH_TEST(HeapPurge, WhatIsCarvedAndNotHandedOutCountsAsFree) {
   CheckMidBin(heap, 66);
 }
 
-HK_FRESH_TEST(HeapPurge, APartialSpanIsLeftAsItIs) {
+HK_FRESH_TEST(HeapFlush, APartialSpanIsLeftAsItIs) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> blocks = {Alloc(heap, 10)};
   for (hk_block_t *block : PopAll(heap, 10)) blocks.push_back(block);
   hk_slab_t *span = SpanOf(blocks[0]);
   hk_span_deactivate(heap, 10);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   CheckSpan(heap, span, static_cast<unsigned>(blocks.size()));
   for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(HeapPurge, SpareSlabsAreGivenBack) {
+HK_FRESH_TEST(HeapFlush, SpareSlabsAreGivenBack) {
   hk_heap_t *heap = WithAllRoom(hk_heap_take());
   for (unsigned class_index : {1u, 104u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
   ASSERT_EQ(heap->spare_slabs, 5u);
@@ -119,11 +119,11 @@ HK_FRESH_TEST(HeapPurge, SpareSlabsAreGivenBack) {
   }
   EXPECT_EQ(heap->spare_slabs, 12u);
   EXPECT_EQ(InUseSlabs(), 12u);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(HeapPurge, AHeapWorksOnAfterIt) {
+HK_FRESH_TEST(HeapFlush, AHeapWorksOnAfterIt) {
   hk_heap_t *heap = hk_heap_take();
   for (int round = 0; round < 3; round++) {
     for (unsigned class_index : {5u, 64u, 66u, 80u, 104u}) {
@@ -132,27 +132,27 @@ HK_FRESH_TEST(HeapPurge, AHeapWorksOnAfterIt) {
       for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
       CheckSpan(heap, SpanOf(blocks[0]), 0);
     }
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
     ExpectNothingLeft(heap);
   }
 }
 
 // Blocks in other threads' batches are in use until the owner collects them.
-HK_FRESH_TEST(HeapPurge, BlocksUnderWayAreInUse) {
+HK_FRESH_TEST(HeapFlush, BlocksUnderWayAreInUse) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
   for (unsigned class_index : {20u, 66u, 104u}) {
     SCOPED_TRACE(class_index);
     hk_block_t *block = Alloc(heap, class_index);
     hk_slab_t *span = SpanOf(block);
     hk_remote_free(other, span, block);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
     EXPECT_EQ(InUseSlabs(), hk_class_span_slabs(class_index)) << "in the batch";
     hk_remote_flush(other);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
     EXPECT_EQ(InUseSlabs(), hk_class_span_slabs(class_index)) << "sent";
     CheckSpan(heap, span, 1);
     hk_remote_drain(heap);
-    hk_heap_purge(heap);
+    hk_heap_flush(heap);
     ExpectNothingLeft(heap);
   }
 }
@@ -217,7 +217,7 @@ HK_FRESH_TEST(Unload, KeepsActiveTinySpansAndNothingElse) {
   EXPECT_EQ(InUseSlabs(), slabs);
 
   for (hk_block_t *block : held) (void)FreeOwn(heap, block);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   ExpectNothingLeft(heap);
 }
 
@@ -309,7 +309,7 @@ HK_FRESH_TEST(Unload, TheReserveGoes) {
   EXPECT_EQ(heap->reserve, nullptr);
   EXPECT_EQ(InUseSlabs(), spans.size());
   for (hk_slab_t *span : spans) hk_span_release(heap, span);
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   ExpectNothingLeft(heap);
 }
 
@@ -343,35 +343,35 @@ HK_FRESH_TEST(SettleDown, ARingEnds) {
   EXPECT_EQ(heap->state[20].active.load(), nullptr);
 }
 
-HK_FRESH_TEST(HeapPurge, ASpanWithADamagedListIsLeftAlone) {
+HK_FRESH_TEST(HeapFlush, ASpanWithADamagedListIsLeftAlone) {
   hk_heap_t *heap = hk_heap_take();
   ASSERT_TRUE(hk_refill(heap, 5, nullptr));
   hk_slab_t *span = heap->state[5].active.load();
   heap->bin[5].free->next->seal ^= 1;
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   EXPECT_TRUE(IsActive(heap, span));
   EXPECT_EQ(InUseSlabs(), 1u);
   EXPECT_EQ(heap->damaged, nullptr) << "the request that takes the block finds it";
 }
 
-HK_FRESH_TEST(HeapPurge, ARingInATinyBinEnds) {
+HK_FRESH_TEST(HeapFlush, ARingInATinyBinEnds) {
   hk_heap_t *heap = hk_heap_take();
   ASSERT_TRUE(hk_refill(heap, 5, nullptr));
   hk_block_t *first = heap->bin[5].free;
   hk_block_link(first->next, first);
   hk_slab_t *span = heap->state[5].active.load();
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   EXPECT_TRUE(IsActive(heap, span));
 }
 
-HK_FRESH_TEST(HeapPurge, OfADamagedBlockInAMidBinTheHeapTells) {
+HK_FRESH_TEST(HeapFlush, OfADamagedBlockInAMidBinTheHeapTells) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> blocks;
   for (unsigned i = 0; i < 9; i++) blocks.push_back(Alloc(heap, 66));
   (void)PopAll(heap, 66);
   for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
   blocks[4]->next = nullptr;
-  hk_heap_purge(heap);
+  hk_heap_flush(heap);
   EXPECT_EQ(heap->damaged, blocks[4]);
   EXPECT_EQ(heap->bin[66].free, HK_LIST_END);
   EXPECT_EQ(heap->bin[66].countdown, RoomOf(heap, 66));

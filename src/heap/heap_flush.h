@@ -1,13 +1,15 @@
-/* heap/heap_purge.h - L4. Gives back what a heap keeps for later requests. */
-#ifndef HK_HEAP_HEAP_PURGE_H
-#define HK_HEAP_HEAP_PURGE_H
+/* heap/heap_flush.h - L4. Flushes a heap: returns what it keeps for later requests to the superslabs. The slabs then
+ * are dirty memory, which space/purge.h gives back to the system. */
+#ifndef HK_HEAP_HEAP_FLUSH_H
+#define HK_HEAP_HEAP_FLUSH_H
 
 #include "heap/heap.h"
 
-/* Gives back the spare slabs and every span of the heap that has no block in use. For the thread that has the heap. */
-void hk_heap_purge(hk_heap_t *heap);
+/* Returns the spare slabs and every span of the heap that has no block in use to the superslabs. For the thread that
+ * has the heap. */
+void hk_heap_flush(hk_heap_t *heap);
 
-/* Gives back the spare slabs and the blocks of mid bins, for a heap that is about to lose its thread. The rest is cheap
+/* Returns the spare slabs and the blocks of mid bins, for a heap that is about to lose its thread. The rest is cheap
  * to keep for the next thread. */
 void hk_heap_unload(hk_heap_t *heap);
 
@@ -19,11 +21,11 @@ void hk_heap_end_quarantine(hk_heap_t *heap, unsigned class_index);
  * thread, whose needs are unknown. */
 void hk_heap_begin_small(hk_heap_t *heap);
 
-/* hk_heap_purge for a heap that may have no thread for long: afterwards no bin of a tiny class allocates from a span.
+/* hk_heap_flush for a heap that may have no thread for long: afterwards no bin of a tiny class allocates from a span.
  * Each span counts its blocks, and is given back with the last one. */
 void hk_heap_deactivate_all(hk_heap_t *heap);
 
 /* Gives up the pages of the heap's spans that were never carved (hk_span_shorten). Returns whether there were any. */
 bool hk_heap_shorten(hk_heap_t *heap);
 
-#endif /* HK_HEAP_HEAP_PURGE_H */
+#endif /* HK_HEAP_HEAP_FLUSH_H */

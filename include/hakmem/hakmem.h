@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* The version of this header; hakmem_version returns that of the library. */
 #define HAKMEM_VERSION_MAJOR 0
 #define HAKMEM_VERSION_MINOR 1
 #define HAKMEM_VERSION_PATCH 0
@@ -29,6 +30,7 @@
 extern "C" {
 #endif
 
+/* For the declarations below: a name that the library exports, and a function that throws nothing. */
 #define HAKMEM_EXPORT __attribute__((visibility("default")))
 #if defined(__cplusplus)
 #define HAKMEM_NOEXCEPT noexcept
@@ -59,8 +61,9 @@ HAKMEM_EXPORT void hakmem_free(void *block) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void *hakmem_calloc(size_t count, size_t size) HAKMEM_NOEXCEPT;
 
 /* Changes a block's size, and moves the block where it must. The contents are kept up to the smaller size. `block`
- * NULL: allocates, as malloc. `size` 0: frees `block` and returns NULL, as glibc does. Returns NULL with ENOMEM on
- * failure; `block` then stays valid. */
+ * NULL: allocates, as malloc. `size` 0: frees `block` and returns NULL, as glibc does, on musl too. Does not keep
+ * an alignment above 16 bytes: see hakmem_aligned_realloc. Returns NULL with ENOMEM on failure; `block` then stays
+ * valid. */
 HAKMEM_EXPORT void *hakmem_realloc(void *block, size_t size) HAKMEM_NOEXCEPT;
 
 /* The same for `count * size` bytes. Returns NULL with ENOMEM also when the product overflows; `block` then stays
@@ -89,8 +92,9 @@ HAKMEM_EXPORT void *hakmem_pvalloc(size_t size) HAKMEM_NOEXCEPT;
  * for NULL, and for an address that is no live block, after the report of the misuse. */
 HAKMEM_EXPORT size_t hakmem_malloc_usable_size(void *block) HAKMEM_NOEXCEPT;
 
-/* C23's sized frees. Require the `size` of the request, and the second one its `alignment`; the first one is for blocks
- * that were requested without any. Only the hardened library checks this: a wrong size or alignment is misuse there. */
+/* C23's sized frees. Ignore NULL. Require the `size` of the request, and the second one its `alignment`; the first one
+ * is for blocks that were requested without any. Only the hardened library checks this: a wrong size or alignment is
+ * misuse there. */
 HAKMEM_EXPORT void hakmem_free_sized(void *block, size_t size) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void hakmem_free_aligned_sized(void *block, size_t alignment, size_t size) HAKMEM_NOEXCEPT;
 
@@ -128,8 +132,8 @@ HAKMEM_EXPORT int hakmem_mallopt(int parameter, int value) HAKMEM_NOEXCEPT;
 
 /* ---- Functions that the C library does not have. ----------------------------------------------------------------- */
 
-/* Allocate as calloc, and resize as realloc, a block with the alignment of aligned_alloc. A resize keeps the alignment;
- * `block` may have had any other. Return NULL with EINVAL when `alignment` is no power of two, else as calloc and
+/* Allocate as calloc, and resize as realloc, a block with the alignment of aligned_alloc. A resize gives the block this
+ * alignment, whatever it had. Return NULL with EINVAL when `alignment` is no power of two, else as calloc and
  * realloc. */
 HAKMEM_EXPORT void *hakmem_aligned_calloc(size_t alignment, size_t count, size_t size) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void *hakmem_aligned_realloc(void *block, size_t alignment, size_t size) HAKMEM_NOEXCEPT;
@@ -155,12 +159,13 @@ HAKMEM_EXPORT size_t hakmem_collect(void) HAKMEM_NOEXCEPT;
 
 /* ---- Named heaps: the memory of a subsystem. --------------------------------------------------------------------- */
 
-/* A heap of the program's own, with a name. Any thread may use any of them. Its blocks are blocks as all others:
- * hakmem_free and `free` take them, and a resize keeps them in their heap. docs/heaps.md says what a heap costs. */
+/* A heap of the program's own, with a name. Any thread may use any heap. hakmem_free and `free` take its blocks, and a
+ * resize keeps them in their heap. A use of a heap after its end is misuse, and is reported unless a later heap has its
+ * address. docs/heaps.md says what a heap costs. */
 typedef struct hakmem_heap hakmem_heap_t;
 
-/* What hakmem_heap_create is told besides the name. Fields are only ever added, at the end. Limits are in bytes of the
- * memory that the heap has: slabs of 64 KiB for blocks up to 32 KiB, and larger blocks. 0: no limit. */
+/* Options of hakmem_heap_create. Fields are only ever added, at the end. Limits are in bytes, 0: none. They bound the
+ * memory that the heap has: slabs of 64 KiB for blocks up to 32 KiB, and larger blocks. */
 typedef struct {
   size_t size;       /* sizeof(hakmem_heap_options_t) as the caller knows it */
   size_t soft_limit; /* the heap's memory rises above it: `on_soft_limit` is called, and a counter goes up */
@@ -169,16 +174,17 @@ typedef struct {
    * memory, and may not destroy the heap or throw. NULL: no call. */
   void (*on_soft_limit)(hakmem_heap_t *heap, size_t bytes, void *context);
   void *context;
-  int report_leaks; /* not 0: hakmem_heap_destroy says on stderr which number of blocks and bytes is in use */
+  int report_leaks; /* not 0: hakmem_heap_destroy reports on stderr the blocks and bytes in use */
 } hakmem_heap_options_t;
 
 /* Returns a new heap; NULL with ENOMEM when there is no memory, with EINVAL when `name` is NULL or `options->size` is
  * not set. The name is copied, up to 63 bytes. `options` may be NULL: no limits, no report. */
 HAKMEM_EXPORT hakmem_heap_t *hakmem_heap_create(const char *name, const hakmem_heap_options_t *options) HAKMEM_NOEXCEPT;
 
-/* Allocate a block of the heap, as the functions of the C library do. hakmem_heap_realloc resizes a block of this heap
- * in it; a block of another heap, or of none, moves to this one. Return NULL with ENOMEM also when a limit refuses;
- * a block to resize then stays valid. */
+/* Allocate a block of the heap, as the functions of the C library do, with the same results for size 0 and a wrong
+ * alignment. Require a heap, and hakmem_heap_strdup a text. hakmem_heap_realloc resizes a block of this heap in it; a
+ * block of another heap, or of none, moves to this one. Return NULL with ENOMEM also when a limit refuses; a block to
+ * resize then stays valid. */
 HAKMEM_EXPORT void *hakmem_heap_malloc(hakmem_heap_t *heap, size_t size) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void *hakmem_heap_calloc(hakmem_heap_t *heap, size_t count, size_t size) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void *hakmem_heap_realloc(hakmem_heap_t *heap, void *block, size_t size) HAKMEM_NOEXCEPT;
@@ -198,7 +204,7 @@ HAKMEM_EXPORT size_t hakmem_heap_collect(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 /* Returns the heap that a live block belongs to; NULL for a block of none, and for an address that is no live block. */
 HAKMEM_EXPORT hakmem_heap_t *hakmem_heap_of(const void *block) HAKMEM_NOEXCEPT HAKMEM_READS_NOT(1);
 
-/* Returns the heap's name, which lives as long as the heap. */
+/* Returns the heap's name, which lives as long as the heap. Requires a heap. */
 HAKMEM_EXPORT const char *hakmem_heap_name(const hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 
 /* The figures of a heap or a tag. Fields are only ever added, at the end. */
@@ -213,8 +219,8 @@ typedef struct {
   uint64_t refused_count; /* times that hard_limit refused memory; one request may ask more than once */
 } hakmem_heap_usage_t;
 
-/* Stores the heap's figures in `*out`, of which the caller knows `size` bytes. Fields that the library does not know
- * are 0. Reads a few counters; any thread. */
+/* Stores the heap's figures in `*out`: exactly `size` bytes, which is sizeof(hakmem_heap_usage_t) as the caller knows
+ * it. Fields that the library does not know are 0. Requires a heap and `out`. Reads a few counters. */
 HAKMEM_EXPORT void hakmem_heap_usage(const hakmem_heap_t *heap, hakmem_heap_usage_t *out, size_t size) HAKMEM_NOEXCEPT;
 
 /* ---- Tags: what a thread allocates for a purpose. ---------------------------------------------------------------- */
@@ -223,11 +229,11 @@ HAKMEM_EXPORT void hakmem_heap_usage(const hakmem_heap_t *heap, hakmem_heap_usag
 typedef struct hakmem_tag hakmem_tag_t;
 
 /* Returns the tag of that name, which the first call makes; NULL with ENOMEM when there is no memory, with EINVAL when
- * `name` is NULL. Names are copied as above. */
+ * `name` is NULL. The name is copied, up to 63 bytes. */
 HAKMEM_EXPORT hakmem_tag_t *hakmem_tag_create(const char *name) HAKMEM_NOEXCEPT;
 
-/* Sets limits of the tag's memory, in bytes; 0: none. They act as soft_limit and hard_limit of hakmem_heap_options_t
- * do, but call no callback. */
+/* Sets limits of the tag's memory, in bytes; 0: none. They act as soft_limit and hard_limit of hakmem_heap_options_t,
+ * but there is no callback. Requires a tag. */
 HAKMEM_EXPORT void hakmem_tag_limit(hakmem_tag_t *tag, size_t soft_limit, size_t hard_limit) HAKMEM_NOEXCEPT;
 
 /* Charge what the calling thread allocates to the tag, from the push to its pop, by whichever function. Pushes nest:
@@ -245,7 +251,7 @@ HAKMEM_EXPORT void hakmem_tag_remove(hakmem_tag_t *tag) HAKMEM_NOEXCEPT;
 /* Returns the tag of a live block; NULL for a block of none, and for an address that is no live block. */
 HAKMEM_EXPORT hakmem_tag_t *hakmem_tag_of(const void *block) HAKMEM_NOEXCEPT HAKMEM_READS_NOT(1);
 
-/* As hakmem_heap_name and hakmem_heap_usage, for a tag. */
+/* As hakmem_heap_name and hakmem_heap_usage, for a tag. The name lives as long as the process. */
 HAKMEM_EXPORT const char *hakmem_tag_name(const hakmem_tag_t *tag) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void hakmem_tag_usage(const hakmem_tag_t *tag, hakmem_heap_usage_t *out, size_t size) HAKMEM_NOEXCEPT;
 
@@ -260,9 +266,9 @@ typedef struct {
   uint64_t live_bytes;
 } hakmem_tag_counts_t;
 
-/* Stores the tag's counts in `*out`, of which the caller knows `size` bytes. They are exact while no thread allocates
- * or frees under the tag, and too high where a filter refuses process_vm_readv. Reads the allocator's records of all
- * memory. Any thread. */
+/* Stores the tag's counts in `*out`: exactly `size` bytes, as above. They are exact while no thread allocates or frees
+ * under the tag, and too high where a filter refuses process_vm_readv. Requires a tag and `out`. Reads the allocator's
+ * records of all memory. */
 HAKMEM_EXPORT void hakmem_tag_counts(const hakmem_tag_t *tag, hakmem_tag_counts_t *out, size_t size) HAKMEM_NOEXCEPT;
 
 /* ---- Statistics. ------------------------------------------------------------------------------------------------- */
@@ -271,7 +277,7 @@ HAKMEM_EXPORT void hakmem_tag_counts(const hakmem_tag_t *tag, hakmem_tag_counts_
  * older or newer than its library. Sizes are in bytes, times in milliseconds. docs/stats.md says more. */
 #define HAKMEM_STATS_VERSION 1
 
-/* The values of `band`. */
+/* The number of bands, and the values of `band` in hakmem_stats_band_t and hakmem_stats_class_t. */
 #define HAKMEM_STATS_BANDS 4
 enum {
   HAKMEM_BAND_TINY,
@@ -281,7 +287,7 @@ enum {
   HAKMEM_BAND_BIG = HAKMEM_BAND_LARGE /* its earlier name */
 };
 
-/* The values of `state`. */
+/* The values of `state` in hakmem_stats_heap_t. */
 enum { HAKMEM_HEAP_ATTACHED, HAKMEM_HEAP_IDLE, HAKMEM_HEAP_ORPHAN, HAKMEM_HEAP_LOST };
 
 /* generated by tools/generate_docs.py: begin */

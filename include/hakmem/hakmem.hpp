@@ -10,8 +10,8 @@
 // that grow to what their block has room for (allocate_at_least, good_count).
 //
 // Memory of this header is hakmem_malloc's: hakmem_free and hakmem_realloc take it, in any thread. Without memory each
-// function acts as `new` does: it calls the program's new-handler until there is memory, and throws std::bad_alloc when
-// there is no handler. With -fno-exceptions it calls std::abort instead.
+// function but those of `heap` acts as `new` does: it calls the program's new-handler until there is memory, and throws
+// std::bad_alloc when there is no handler. With -fno-exceptions it calls std::abort instead.
 #ifndef HAKMEM_HAKMEM_HPP
 #define HAKMEM_HAKMEM_HPP
 
@@ -175,7 +175,8 @@ class memory_resource final : public std::pmr::memory_resource {
 
 // A named heap of hakmem.h, and a memory resource: containers of std::pmr that are given it allocate there. The heap's
 // end frees all its blocks, so no container may outlive it; with std::pmr::monotonic_buffer_resource's rule, their
-// destructors need not run. Throws std::bad_alloc when the heap cannot be made. Without a memory resource in the
+// destructors need not run. The constructor throws std::bad_alloc when the heap cannot be made, and allocate when
+// there is no memory or the hard limit refuses; neither calls the new-handler. Without a memory resource in the
 // standard library, the class has allocate and deallocate of its own.
 class heap final
 #if defined(HAKMEM_HAS_RESOURCE)
@@ -193,6 +194,7 @@ class heap final
   heap(const heap &) = delete;
   heap &operator=(const heap &) = delete;
 
+  // Each does what the function of hakmem.h with its name does; get returns the heap for those functions.
   [[nodiscard]] hakmem_heap_t *get() const noexcept { return heap_; }
   [[nodiscard]] const char *name() const noexcept { return hakmem_heap_name(heap_); }
   std::size_t collect() noexcept { return hakmem_heap_collect(heap_); }
@@ -240,6 +242,7 @@ class tag_name {
 
   [[nodiscard]] hakmem_tag_t *get() const noexcept { return tag_; }
   [[nodiscard]] const char *name() const noexcept { return hakmem_tag_name(tag_); }
+  // Sets limits of the tag's memory, in bytes; 0: none.
   void limit(std::size_t soft, std::size_t hard) const noexcept { hakmem_tag_limit(tag_, soft, hard); }
 
   // Returns whether a live block is charged to the tag.

@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import build_site  # noqa: E402
 
+# The beginning of an item of a list.
+ITEM = re.compile(r"[*-] |\d+\. ")
+
 PAGES = {
     "README.md": "# Start\n\n[more](docs/more.md#a-part) [code](include/code.h) ![plot](docs/plot.svg)\n",
     "docs/more.md": "# More\n\n## A part\n\nsilo\n",
@@ -45,6 +48,18 @@ def build(root: Path) -> subprocess.CompletedProcess[str]:
         str(root / "dist/docs"),
     ]
     return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def test_each_list_stands_behind_an_empty_line() -> None:
+    """GitHub begins a list after a line of a paragraph, mkdocs does not: it makes the list a part of the paragraph."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "cli").rglob("*.md"), ROOT / "src/README.md"]
+    for page in pages:
+        before, is_code = "", False
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            is_code ^= line.lstrip().startswith("```")
+            is_first = re.match(r"[*-] |1\. ", line) and before and not ITEM.match(before) and before[0] != " "
+            assert is_code or not is_first, f"{page.relative_to(ROOT)}:{number}: {line}"
+            before = line
 
 
 def test_pages_keep_their_places(checkout: Path) -> None:

@@ -39,8 +39,8 @@ typedef enum {
 typedef _Atomic(hk_heap_t *) hk_heap_variable_t;
 
 typedef struct {
-  _Atomic(uint32_t) word; /* hk_attachment_state_t in the lowest bits, a count of the changes above them */
-  _Atomic(uint8_t) patience;
+  _Atomic(uint32_t) word;    /* hk_attachment_state_t in the lowest bits, a count of the changes above them */
+  _Atomic(uint8_t) patience; /* doublings of the time for which the thread must be quiet before it is examined */
   _Atomic(hk_heap_variable_t *) variable;
   hk_os_thread_t thread; /* read while the state is `examined`, before the variable is emptied */
 } hk_attachment_t;

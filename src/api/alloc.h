@@ -83,6 +83,7 @@ bool hk_told_alignment_fits(void *block, size_t alignment, size_t size);
 /* Handles the end of a countdown, after the push that ended it. */
 HK_NOINLINE void hk_free_due(hk_slab_t *slab) HK_NOTHROW;
 
+/* calloc and realloc, as hakmem.h describes them. */
 void *hk_calloc(size_t count, size_t size);
 void *hk_realloc(void *block, size_t size);
 
@@ -113,6 +114,7 @@ HK_INLINE void *hk_alloc_pop(hk_heap_t *heap, size_t size) {
   return NULL;
 }
 
+/* malloc, as hakmem.h describes it. hk_alloc_fast alone returns NULL when only the slow path may have a block. */
 HK_INLINE void *hk_alloc_fast(size_t size) {
   hk_count_request(size);
   return hk_alloc_pop(hk_thread_own(), size);
@@ -131,6 +133,7 @@ HK_INLINE bool hk_is_plausible(hk_slab_place_t *slab, const void *block) {
   return product < hk_slab_at(slab)->inverse && !hk_block_may_look_free((const hk_block_t *)block);
 }
 
+/* free, as hakmem.h describes it. */
 HK_INLINE void hk_free(void *block) {
   hk_count(hk_count_free, 1);
   if (HK_HARDENED) {

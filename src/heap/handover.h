@@ -18,6 +18,7 @@
 #include "space/live_bit.h"
 #include "space/wipe.h"
 
+/* Returns the canary of a small block of `bytes` bytes, which it ends with. */
 HK_INLINE uintptr_t *hk_handover_canary(void *block, size_t bytes) {
   return (uintptr_t *)((uintptr_t)block + bytes - HK_CANARY_BYTES);
 }

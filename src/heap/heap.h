@@ -92,9 +92,14 @@ typedef struct {
 
 #define HK_OFFER_WORDS ((HK_CLASS_COUNT + 63) / 64)
 
+/* Chosen: the batches of a heap. Where two owners have the same place, the batch for one is sent when the other gets
+ * a block. */
 #define HK_OUTBOX_SHIFT 4
-#define HK_JUMP_BLOCKS 8
 #define HK_OUTBOX_SLOTS (1u << HK_OUTBOX_SHIFT)
+
+/* Chosen: how many blocks further on a block's jump pointer leads, remote.c (measured:
+ * docs/experiments/2026-11-20-remote-free-batches.md). */
+#define HK_JUMP_BLOCKS 8
 
 typedef enum {
   hk_heap_attached, /* a thread has it */

@@ -20,6 +20,7 @@
 
 #include "heap/heap.h"
 
+/* Chosen: of a name, with the final zero. hakmem.h promises it. */
 #define HK_NAMED_NAME_BYTES 64
 
 /* A tag lives as long as the process. A record is free between two named heaps. */

@@ -13,6 +13,7 @@
 
 HK_C_BEGIN
 
+/* The version of the format, and the length of a record: its fields are in learn_record.c. */
 #define HK_LEARN_RECORD_VERSION 1u
 #define HK_LEARN_RECORD_BYTES (8u + 4u + 4u + 8u * (6u + HK_PRICE_CANDIDATES) + 4u)
 

@@ -20,6 +20,7 @@ HK_C_BEGIN
 /* The unit of the bytes in use, which are whole slabs. */
 #define HK_LEVEL_TRACE_UNIT_BYTES HK_SLAB_BYTES
 
+/* The bytes that a trace begins with. */
 #define HK_LEVEL_TRACE_HEADER_BYTES 28u
 /* The bytes before a chunk's payload. */
 #define HK_LEVEL_TRACE_HEAD_BYTES 12u

@@ -44,6 +44,7 @@ HK_C_BEGIN
 #define HK_PRICE_LEAST UINT64_C(100)
 #define HK_PRICE_MOST UINT64_C(25000000)
 
+/* Chosen: the time-outs that the learner judges. docs/learning.md lists them. */
 #define HK_PRICE_CANDIDATES 12u
 #define HK_PRICE_BREAK_EVEN 7u /* the candidate with the break-even time-out */
 #define HK_PRICE_NEVER UINT64_MAX

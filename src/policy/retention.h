@@ -47,6 +47,8 @@ typedef struct {
   size_t slack_share; /* fragmentation slack is at most this part of the recent peak */
   bool is_certain;    /* memory is cheap: credit is unlimited without a purge thread, too */
 } hk_retention_terms_t;
+
+/* Returns the terms at a price. */
 hk_retention_terms_t hk_retention_terms(const hk_price_t *price);
 
 /* All zero before hk_retention_set_price. One owner, which holds a lock. */

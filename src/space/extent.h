@@ -55,6 +55,8 @@ typedef struct {
   size_t count;
   size_t free_bytes; /* address space, dirty or purged */
 } hk_extent_usage_t;
+
+/* Returns the free extents at some moment of the call. Any thread, no lock. */
 hk_extent_usage_t hk_extent_usage(void);
 
 /* Marks that a change is under way, as each change above does until its end. For a test, which leaves the mark as a

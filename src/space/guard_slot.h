@@ -93,6 +93,8 @@ typedef struct {
   size_t live_bytes;         /* of the pages of live blocks */
   uint64_t age_ms;           /* of the block that was freed first and is still protected: its time since the free */
 } hk_guard_usage_t;
+
+/* Looks at each slot; other threads may change some meanwhile. All 0 where there is no pool. Any thread, no lock. */
 hk_guard_usage_t hk_guard_slot_usage(uint64_t now_ms);
 
 /* Calls `visit` for each live block. */

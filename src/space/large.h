@@ -37,6 +37,8 @@ typedef struct {
   size_t cached_bytes; /* free extents, dirty or zero */
   size_t dirty_bytes;  /* dirty extents */
 } hk_large_usage_t;
+
+/* Returns the sums, each at some moment of the call. Any thread, no lock. */
 hk_large_usage_t hk_large_usage(void);
 
 /* Repairs the free extents in a child of fork, while it has one thread. */

@@ -59,6 +59,8 @@ typedef struct {
   size_t dirty_bytes;  /* free and dirty */
   size_t lazy_bytes;   /* free and purged lazily */
 } hk_superslab_usage_t;
+
+/* Returns the sums over all shards, each at some moment of the call. Any thread, no lock. */
 hk_superslab_usage_t hk_superslab_usage(void);
 
 #endif /* HK_SPACE_SUPERSLAB_H */

@@ -86,7 +86,7 @@ static void alloc_big_and_use(void) {
   if (hk_load_acquire(&is_freed)) CHECK(*block == 2, "it is the block's own memory");
 }
 
-static void use_big(unsigned number) {
+static void use_large(unsigned number) {
   bool zero;
   unsigned *block = hk_large_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &zero);
   CHECK(block != NULL, "there is memory");
@@ -95,9 +95,9 @@ static void use_big(unsigned number) {
   CHECK(*block == number, "what is in use keeps its contents");
   CHECK(hk_large_free(hk_slab_of(block), block), "it is freed once");
 }
-static void use_big_1(void) { use_big(1); }
-static void use_big_2(void) { use_big(2); }
-static void expect_no_big(void) { CHECK(hk_large_usage().count == 0, "all are counted out"); }
+static void use_large_1(void) { use_large(1); }
+static void use_large_2(void) { use_large(2); }
+static void expect_no_large(void) { CHECK(hk_large_usage().count == 0, "all are counted out"); }
 
 static void expect_big_one(void) { CHECK(hk_large_usage().count == 1, "one block is left"); }
 
@@ -174,7 +174,7 @@ static void set_up_purge(void) {
   leave_idle();
 }
 /* The dirty memory is a large block's extent. */
-static void set_up_range(void) {
+static void set_up_extent(void) {
   set_up_big();
   *(unsigned *)big = 99;
   hk_option.retain = 64 * HK_MIB;
@@ -329,12 +329,18 @@ const scenario_t scenarios[] = {
      .thread = {purge_all, use_and_release, use_and_keep},
      .finish = expect_one_used,
      .preemptions_in_short = 2},
-    {.name = "range_trim_and_reuse", .setup = set_up_range, .thread = {purge_all, use_big_1}, .finish = expect_no_big},
-    {.name = "range_two_reuse", .setup = set_up_range, .thread = {use_big_1, use_big_2}, .finish = expect_no_big},
-    {.name = "range_trim_and_two_reuse",
-     .setup = set_up_range,
-     .thread = {purge_all, use_big_1, use_big_2},
-     .finish = expect_no_big,
+    {.name = "extent_purge_and_reuse",
+     .setup = set_up_extent,
+     .thread = {purge_all, use_large_1},
+     .finish = expect_no_large},
+    {.name = "extent_two_reuse",
+     .setup = set_up_extent,
+     .thread = {use_large_1, use_large_2},
+     .finish = expect_no_large},
+    {.name = "extent_purge_and_two_reuse",
+     .setup = set_up_extent,
+     .thread = {purge_all, use_large_1, use_large_2},
+     .finish = expect_no_large,
      .preemptions_in_short = 2},
     {.name = NULL},
 };

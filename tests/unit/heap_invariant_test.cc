@@ -341,17 +341,17 @@ HK_FRESH_TEST(HeapInvariantDeathTest, Outboxes) {
   hk_heap_give_back(heap);
 }
 
-// ---- Rescued spans.
+// ---- Drained spans.
 
 HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsDrainedIsCounted) {
   purge_drain_driver::Heaps heaps;
   FullSpan full(heaps.owner, kMid);
   heaps.Send(full.blocks);
-  EXPECT_NOTICED(hk_slab_set_state(full.span, hk_slab_free), Rescue(), "a drained span has its own head and state");
+  EXPECT_NOTICED(hk_slab_set_state(full.span, hk_slab_free), DrainAll(), "a drained span has its own head and state");
   ASSERT_GT(full.span->slab_count, 1);
-  EXPECT_NOTICED(hk_store_relaxed(&full.span[1].owner, heaps.other), Rescue(),
+  EXPECT_NOTICED(hk_store_relaxed(&full.span[1].owner, heaps.other), DrainAll(),
                  "a drained span is owned by the heap of the chain");
-  Rescue();
+  DrainAll();
   EXPECT_TRUE(IsGivenBack(full.span, hk_class_span_slabs(kMid)));
 }
 
@@ -360,12 +360,12 @@ HK_FRESH_TEST(HeapInvariantDeathTest, ABlockInUseIsNotDrained) {
   purge_drain_driver::Heaps heaps;
   FullSpan full(heaps.owner, kMid);
   heaps.Send({full.blocks[0]});
-  Rescue();
+  DrainAll();
   ASSERT_EQ(full.span->drain_round, 1u);
   heaps.Send(Blocks(full.blocks.begin() + 2, full.blocks.end()));
-  EXPECT_NOTICED((full.span->drain_round = 2, full.span->drain_count = 1), Rescue(),
+  EXPECT_NOTICED((full.span->drain_round = 2, full.span->drain_count = 1), DrainAll(),
                  "each block of the chain is put back, or of a drained span");
-  Rescue();
+  DrainAll();
 }
 
 // ---- The pool.

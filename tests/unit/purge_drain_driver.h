@@ -42,7 +42,7 @@ struct FullSpan {
 
 inline Blocks AllBut(const Blocks &blocks, size_t count) { return Blocks(blocks.begin() + count, blocks.end()); }
 
-inline void Rescue() { EXPECT_EQ(hk_purge_drain(kNow, 0), nullptr); }
+inline void DrainAll() { EXPECT_EQ(hk_purge_drain(kNow, 0), nullptr); }
 
 inline bool IsGivenBack(const hk_slab_t *span, unsigned slab_count) {
   for (unsigned i = 0; i < slab_count; i++) {

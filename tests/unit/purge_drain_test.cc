@@ -25,7 +25,7 @@ HK_FRESH_TEST(PurgeDrain, ASpanOfEachClassIsGivenBack) {
     size_t in_use = InUseSlabs();
     uint32_t slabs = hk_class_span_slabs(i), owned = heaps.owner->span_slabs;
     uint64_t released = ProcessStat(hk_stat_slab_release), home = ProcessStat(hk_stat_remote_drain);
-    Rescue();
+    DrainAll();
     ASSERT_EQ(InUseSlabs(), in_use - slabs) << "class " << i;
     ASSERT_TRUE(IsGivenBack(full.span, slabs)) << "class " << i;
     ASSERT_FALSE(hk_heap_has_incoming(heaps.owner));
@@ -46,7 +46,7 @@ HK_FRESH_TEST(PurgeDrain, TheSlabsServeAgain) {
     for (unsigned i : kSome) {
       FullSpan full(heaps.owner, i);
       heaps.Send(full.blocks);
-      Rescue();
+      DrainAll();
       ASSERT_TRUE(IsGivenBack(full.span, hk_class_span_slabs(i)));
       for (hk_block_t *block : full.others) (void)FreeOwn(heaps.owner, block);
     }
@@ -61,7 +61,7 @@ HK_FRESH_TEST(PurgeDrain, WhatServesAgainIsNotTakenForZero) {
   Heaps heaps;
   FullSpan full(heaps.owner, kTiny);
   heaps.Send(full.blocks);
-  Rescue();
+  DrainAll();
   EXPECT_FALSE(full.span->zero);
 }
 
@@ -79,7 +79,7 @@ HK_FRESH_TEST(PurgeDrain, OfOneChainWhatCanAndWhatCannotBe) {
       if (n > 0 && n < parts[i].blocks.size()) heaps.Send({parts[i].blocks[n]}), waiting++;
     }
   }
-  Rescue();
+  DrainAll();
   for (const FullSpan &full : whole) EXPECT_EQ(hk_slab_state(full.span), hk_slab_free);
   ExpectWaiting(heaps.owner, waiting);
   Drain(heaps.owner);
@@ -96,7 +96,7 @@ HK_FRESH_TEST(PurgeDrain, OfEachHeap) {
   full.reserve(owners.size());
   for (hk_heap_t *owner : owners) full.emplace_back(owner, kTiny);
   for (const FullSpan &each : full) heaps.Send(each.blocks);
-  Rescue();
+  DrainAll();
   for (const FullSpan &each : full) EXPECT_TRUE(IsGivenBack(each.span, 1));
 }
 
@@ -109,7 +109,7 @@ HK_FRESH_TEST(PurgeDrainKeeps, TheSpanThatItsBinAllocatesFrom) {
     hk_slab_t *span = SpanOf(blocks[0]);
     ASSERT_TRUE(IsActive(heaps.owner, span));
     heaps.Send(blocks);
-    Rescue();
+    DrainAll();
     ExpectWaiting(heaps.owner, blocks.size());
     EXPECT_EQ(hk_load_relaxed(&span->owner), heaps.owner);
     ASSERT_NE(Alloc(heaps.owner, i), nullptr);
@@ -127,7 +127,7 @@ HK_FRESH_TEST(PurgeDrainKeeps, ASpanThatIsNotCarvedCompletely) {
   hk_span_deactivate(heaps.owner, kTiny);
   ASSERT_TRUE(IsPartial(heaps.owner, span));
   heaps.Send(blocks);
-  Rescue();
+  DrainAll();
   ExpectWaiting(heaps.owner, blocks.size());
   ASSERT_EQ(hk_slab_state(span), hk_slab_small);
   Drain(heaps.owner);
@@ -141,11 +141,11 @@ HK_FRESH_TEST(PurgeDrainKeeps, ASpanWithABlockInUse) {
     heaps.Send(AllBut(full.blocks, 1));
     for (int round = 0; round < 3; round++) {
       heaps.owner->drain.put_back = nullptr; /* as if it had never been looked at */
-      Rescue();
+      DrainAll();
       ExpectWaiting(heaps.owner, full.blocks.size() - 1);
     }
     heaps.Send({full.blocks[0]});
-    Rescue();
+    DrainAll();
     EXPECT_TRUE(IsGivenBack(full.span, hk_class_span_slabs(i))) << "the last one has come";
   }
 }
@@ -156,7 +156,7 @@ HK_FRESH_TEST(PurgeDrainKeeps, ASpanWithABlockAtHome) {
     FullSpan full(heaps.owner, i);
     (void)FreeOwn(heaps.owner, full.blocks[0]);
     heaps.Send(AllBut(full.blocks, 1));
-    Rescue();
+    DrainAll();
     ExpectWaiting(heaps.owner, full.blocks.size() - 1);
     Drain(heaps.owner);
     hk_mid_spill_all(heaps.owner);
@@ -184,12 +184,12 @@ HK_FRESH_TEST(PurgeDrainKeeps, ASpanThatHasMoved) {
   (void)Alloc(thief, kTiny); /* of another span */
   ASSERT_FALSE(IsActive(thief, span));
   heaps.Send({blocks[0], blocks[1]});
-  Rescue();
+  DrainAll();
   ExpectWaiting(heaps.owner, blocks.size() - 2);
   ExpectWaiting(thief, 2);
   Drain(heaps.owner); /* which sends them on */
   hk_remote_flush(heaps.owner);
-  Rescue();
+  DrainAll();
   EXPECT_TRUE(IsGivenBack(span, 1)) << "by the new owner's chain";
   EXPECT_EQ(hk_load_relaxed(&thief->shared.drained_slabs), 1u);
   EXPECT_EQ(heaps.owner->span_slabs, 0u);
@@ -202,7 +202,7 @@ HK_FRESH_TEST(PurgeDrainKeeps, WhatWaitsForAHeapThatNoThreadHas) {
     heaps.Send(full.blocks);
     hk_store_relaxed(&heaps.owner->life, static_cast<uint8_t>(life));
     const hk_block_t *first = hk_load_relaxed(&heaps.owner->shared.incoming);
-    Rescue();
+    DrainAll();
     EXPECT_EQ(hk_load_relaxed(&heaps.owner->shared.incoming), first);
     ExpectWaiting(heaps.owner, full.blocks.size());
     EXPECT_EQ(hk_purge_drain_next_due(kNow, 0), UINT64_MAX);
@@ -215,16 +215,16 @@ HK_FRESH_TEST(PurgeDrainKeeps, ACountOfAnEarlierRoundIsNone) {
   Heaps heaps;
   FullSpan full(heaps.owner, kTiny);
   heaps.Send({full.blocks[0], full.blocks[1]});
-  Rescue();
+  DrainAll();
   for (uint16_t left : {uint16_t{1}, uint16_t{2}, uint16_t{UINT16_MAX - 1}, uint16_t{UINT16_MAX}}) {
     full.span->drain_count = left;
     heaps.owner->drain.put_back = nullptr;
-    Rescue();
+    DrainAll();
     ExpectWaiting(heaps.owner, 2);
   }
   heaps.Send(AllBut(full.blocks, 4));
   full.span->drain_count = 2;
-  Rescue();
+  DrainAll();
   ExpectWaiting(heaps.owner, full.blocks.size() - 2);
   ASSERT_EQ(hk_slab_state(full.span), hk_slab_small) << "two blocks are in use";
 }
@@ -284,7 +284,7 @@ HK_FRESH_TEST(PurgeDrainTime, WhatWasPutBackIsNotLookedAtAgain) {
   Heaps heaps;
   FullSpan full(heaps.owner, kTiny);
   heaps.Send(AllBut(full.blocks, 1));
-  Rescue();
+  DrainAll();
   const hk_block_t *first = hk_load_relaxed(&heaps.owner->shared.incoming);
   EXPECT_EQ(hk_purge_drain_next_due(kNow, 400), UINT64_MAX);
   EXPECT_EQ(hk_purge_drain(kNow + 5000, 0), nullptr);
@@ -300,7 +300,7 @@ HK_FRESH_TEST(PurgeDrainTime, AfterALongWalkItRests) {
   FullSpan full(heaps.owner, kTiny);
   heaps.Send(AllBut(full.blocks, 1));
   fake_os_set_clock_step(100 * uint64_t{1000000});
-  Rescue();
+  DrainAll();
   fake_os_set_clock_step(0);
   heaps.Send({full.blocks[0]});
   EXPECT_EQ(hk_purge_drain_next_due(kNow + 100, 400), kNow + 800 + 400);
@@ -312,7 +312,7 @@ void ExpectLookedAt(bool by_a_refill) {
   FullSpan full(heaps.owner, kMid);
   ASSERT_TRUE(hk_refill(heaps.owner, kTiny, nullptr));
   heaps.Send(PopAll(heaps.owner, kTiny));
-  Rescue();
+  DrainAll();
   hk_block_t *first = hk_load_relaxed(&heaps.owner->shared.incoming);
   ASSERT_NE(first, HK_LIST_END) << "its span is active";
   if (by_a_refill) {
@@ -326,7 +326,7 @@ void ExpectLookedAt(bool by_a_refill) {
   heaps.Send({first});
   ASSERT_EQ(hk_load_relaxed(&heaps.owner->shared.incoming), first);
   EXPECT_EQ(hk_purge_drain_next_due(kNow, 0), kNow);
-  Rescue();
+  DrainAll();
   EXPECT_EQ(hk_slab_state(full.span), hk_slab_free);
 }
 

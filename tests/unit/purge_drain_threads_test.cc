@@ -64,7 +64,7 @@ class Course {
         if (block != nullptr) queues_[random.Below(kFreers)].Put(block);
       }
       if (heap->damaged != nullptr) failures_++;
-      SleepUntilRescued();
+      SleepUntilDrained();
       if (!random.OneIn(4)) continue;
       hk_heap_give_back(heap);
       std::this_thread::yield();
@@ -73,7 +73,7 @@ class Course {
     hk_heap_give_back(heap);
   }
 
-  void SleepUntilRescued() const {
+  void SleepUntilDrained() const {
     for (size_t until = rescues_ + 2; rescues_ < until;) std::this_thread::yield();
   }
 

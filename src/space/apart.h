@@ -13,7 +13,7 @@
 #include "policy/option.h"
 #include "policy/pressure.h"
 #include "policy/retention.h"
-#include "space/dirty_part.h"
+#include "space/dirty_account.h"
 
 /* The dirty slabs that are kept for each class. Threads may exceed the bound by a span each. */
 extern HK_HIDDEN _Atomic(size_t) hk_apart_bytes;

@@ -16,7 +16,7 @@
 #include "policy/size_class.h"
 #include "policy/stat.h"
 #include "space/apart.h"
-#include "space/dirty_part.h"
+#include "space/dirty_account.h"
 #include "space/superslab_index.h"
 #include "space/wipe.h"
 

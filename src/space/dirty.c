@@ -20,10 +20,10 @@
 #define BATCH_BYTES HK_SUPERSLAB_BYTES
 #define BATCH_SHARE 4
 
-/* Chosen: after a look, changes of a part are noted as one, the last of them, while the coarse clock shows the same ms
- * (a tick, 1 to 10 ms) and the part's memory in use stays near that look: within half of all memory in use, and in any
- * case 8 MiB, divided among the shards that threads take from at once; within a superslab at least. The clock cannot
- * tell how long a gap between them was, and what the learner decides about is many times as long (measured:
+/* Chosen: after a look, changes of an account are noted as one, the last of them, while the coarse clock shows the same
+ * ms (a tick, 1 to 10 ms) and the account's memory in use stays near that look: within half of all memory in use, and
+ * in any case 8 MiB, divided among the shards that threads take from at once; within a superslab at least. The clock
+ * cannot tell how long a gap between them was, and what the learner decides about is many times as long (measured:
  * docs/experiments/2026-11-27-one-look-in-a-tick.md). */
 #define TOGETHER_SHARE 2
 #define TOGETHER_BYTES (4 * HK_SUPERSLAB_BYTES)
@@ -47,7 +47,7 @@ _Atomic(bool) hk_dirty_wants_heaps;
 #define HEAPS_GROWTH_SHARE 64
 #define HEAPS_FORGET_MS 100
 
-/* What a part's look allows is void when this number has changed: there was a purge, a visit of the purge thread, or
+/* What the look of an account allows is void when this number has changed: a purge, a visit of the purge thread, or
  * another limit of the system. Written under hk_lock_space, read without it. */
 static _Atomic(uint32_t) look_round;
 
@@ -89,8 +89,8 @@ static HK_NOINLINE void set_sums(hk_retention_view_t *view) {
 }
 
 /* Notes the changes that were put off, if there are any, for a caller that needs the retention's state. The sums of
- * `changed`, which the caller is changing, are those of its change before; NULL: no part is changing. */
-static void make_up_locked(hk_dirty_part_t *changed) {
+ * `changed`, which the caller is changing, are those of its change before; NULL: no account is changing. */
+static void make_up_locked(hk_dirty_account_t *changed) {
   uint64_t last_ms = hk_dirty_take_put_off_locked();
   if (HK_LIKELY(last_ms == 0)) return;
   dirty.put_off.now_ms = last_ms;
@@ -225,27 +225,29 @@ static bool send_wakeup_locked(const hk_retention_view_t *now) {
   return is_sent;
 }
 
-bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms) {
-  hk_dirty_sums_t sums = hk_dirty_sums_seen_by(part);
-  size_t least = hk_smaller(sums.in_use_bytes, part->look.in_use_bytes);
-  size_t most = hk_larger(sums.in_use_bytes, part->look.in_use_bytes);
-  bool is_same = now_ms == part->look.at_ms && hk_load_relaxed(&look_round) == part->look.round &&
-                 hk_option.retain == part->look.retain_bytes && hk_option.memory_limit == part->look.memory_limit_bytes;
-  if (!part->look.is_calm || !is_same || most - least > part->look.together_bytes) return false;
-  bool is_within = sums.dirty_bytes <= part->look.most_dirty_bytes &&
-                   sums.in_use_bytes + sums.dirty_bytes < part->look.most_held_bytes;
+bool hk_dirty_put_off_locked(hk_dirty_account_t *account, uint64_t now_ms) {
+  hk_dirty_sums_t sums = hk_dirty_sums_seen_by(account);
+  size_t least = hk_smaller(sums.in_use_bytes, account->look.in_use_bytes);
+  size_t most = hk_larger(sums.in_use_bytes, account->look.in_use_bytes);
+  bool is_same = now_ms == account->look.at_ms && hk_load_relaxed(&look_round) == account->look.round &&
+                 hk_option.retain == account->look.retain_bytes &&
+                 hk_option.memory_limit == account->look.memory_limit_bytes;
+  if (!account->look.is_calm || !is_same || most - least > account->look.together_bytes) return false;
+  bool is_within = sums.dirty_bytes <= account->look.most_dirty_bytes &&
+                   sums.in_use_bytes + sums.dirty_bytes < account->look.most_held_bytes;
   if (!is_within || hk_load_relaxed(&hk_recording_state.is_on)) return false;
-  if (part->touched_bytes != 0 && part->look.is_refault_possible) return false;
-  part->touched_bytes = 0;
-  hk_dirty_end_change_locked(part);
-  hk_store_release(&part->put_off_ms, now_ms); /* with hk_dirty_take_put_off_locked: the sums come first */
+  if (account->touched_bytes != 0 && account->look.is_refault_possible) return false;
+  account->touched_bytes = 0;
+  hk_dirty_end_change_locked(account);
+  hk_store_release(&account->put_off_ms, now_ms); /* with hk_dirty_take_put_off_locked: the sums come first */
   return true;
 }
 
-/* Returns up to what a part may see one sum grow from `seen`, so that `of_all` stays within `most`: each of `shares`
- * shards may grow as much. Of memory in use these are the shards that threads take from at once, and of dirty memory
- * all: one thread may free what others took. A shard that looks again gets a new share, while the others still have
- * theirs, and a thread may move to a shard that had none: until the clock moves, all may have up to twice `most`. */
+/* Returns up to what an account may see one sum grow from `seen`, so that `of_all` stays within `most`: each of
+ * `shares` shards may grow as much. Of memory in use these are the shards that threads take from at once, and of dirty
+ * memory all: one thread may free what others took. A shard that looks again gets a new share, while the others still
+ * have theirs, and a thread may move to a shard that had none: until the clock moves, all may have up to twice
+ * `most`. */
 static HK_NOINLINE size_t share_of(size_t shares, size_t seen, size_t of_all, size_t most) {
   return hk_add_saturating(seen, hk_subtract_to_zero(most, of_all) / shares);
 }
@@ -260,10 +262,10 @@ static size_t together_bytes(const hk_retention_view_t *now) {
   return is_felt ? TOGETHER_BYTES : hk_larger(bytes, TOGETHER_BYTES);
 }
 
-/* Decides whether the part's next changes may be put off: not near a limit on memory, nor where something is to be
+/* Decides whether the account's next changes may be put off: not near a limit on memory, nor where something is to be
  * done. A program that stops after such a change keeps what might stay at this look. This function is not inline, so
  * that the registers that it saves take no stack from the learner's calls below hk_dirty_look_locked. */
-static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retention_view_t *now,
+static HK_NOINLINE void note_calm_locked(hk_dirty_account_t *account, const hk_retention_view_t *now,
                                          const hk_purge_verdict_t *verdict) {
   size_t most = verdict->most_bytes;
   if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
@@ -276,28 +278,28 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retenti
   bool counts_lazy = now->lazy_bytes != 0 && hk_dirty_limit_bytes_locked() != 0; /* a limit counts that memory too */
   bool is_near = counts_lazy || hk_pressure_is_felt(&dirty.retention.pressure, &grown);
   size_t most_held = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
-  most_held = hk_subtract_to_zero(most_held, now->apart_bytes); /* the sums of the parts are without */
+  most_held = hk_subtract_to_zero(most_held, now->apart_bytes); /* the accounts are without */
   most_held = hk_smaller(most_held, hk_purge_wakeup_next_look_bytes_locked(held(now)));
-  hk_dirty_sums_t seen = hk_dirty_sums_seen_by(part);
-  bool has_shard = part != &hk_dirty_extents;
+  hk_dirty_sums_t seen = hk_dirty_sums_seen_by(account);
+  bool has_shard = account != &hk_dirty_extents;
   size_t dirty_shares = has_shard ? hk_larger(hk_load_relaxed(&hk_shard_used), 1) : 1;
-  part->look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
-  part->look.at_ms = now->now_ms;
-  part->look.round = hk_load_relaxed(&look_round);
-  part->look.in_use_bytes = seen.in_use_bytes;
-  part->look.together_bytes = together;
-  part->look.most_dirty_bytes = share_of(dirty_shares, seen.dirty_bytes, now->dirty_bytes, most);
-  part->look.most_held_bytes =
+  account->look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
+  account->look.at_ms = now->now_ms;
+  account->look.round = hk_load_relaxed(&look_round);
+  account->look.in_use_bytes = seen.in_use_bytes;
+  account->look.together_bytes = together;
+  account->look.most_dirty_bytes = share_of(dirty_shares, seen.dirty_bytes, now->dirty_bytes, most);
+  account->look.most_held_bytes =
       share_of(has_shard ? shards : 1, seen.in_use_bytes + seen.dirty_bytes, held(now), most_held);
-  part->look.retain_bytes = now->retain_bytes;
-  part->look.memory_limit_bytes = now->memory_limit_bytes;
-  part->look.is_refault_possible = hk_refault_is_possible(&dirty.retention.refault);
+  account->look.retain_bytes = now->retain_bytes;
+  account->look.memory_limit_bytes = now->memory_limit_bytes;
+  account->look.is_refault_possible = hk_refault_is_possible(&dirty.retention.refault);
 }
 
-static void note_touched_locked(hk_dirty_part_t *part, const hk_retention_view_t *now) {
-  if (part->touched_bytes == 0) return;
-  size_t refaulted = hk_retention_note_touched(&dirty.retention, now, part->touched_bytes);
-  part->touched_bytes = 0;
+static void note_touched_locked(hk_dirty_account_t *account, const hk_retention_view_t *now) {
+  if (account->touched_bytes == 0) return;
+  size_t refaulted = hk_retention_note_touched(&dirty.retention, now, account->touched_bytes);
+  account->touched_bytes = 0;
   if (refaulted > 0) hk_stat_add(hk_stat_refaulted, refaulted);
 }
 
@@ -305,11 +307,11 @@ static size_t spare_at_peak(const hk_retention_view_t *now) {
   return hk_subtract_to_zero(now->dirty_bytes + now->lazy_bytes, hk_retention_peak_bytes(now));
 }
 
-hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) {
-  hk_dirty_note_age_locked(part);
-  make_up_locked(part);
+hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_account_t *account, uint64_t now_ms) {
+  hk_dirty_note_age_locked(account);
+  make_up_locked(account);
   hk_retention_view_t now = view_locked(now_ms);
-  note_touched_locked(part, &now);
+  note_touched_locked(account, &now);
   hk_retention_note_change(&dirty.retention, &now);
   hk_recording_note_locked(now_ms, now.in_use_bytes);
   note_awake_locked(&now);
@@ -319,8 +321,8 @@ hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) 
   hk_purge_verdict_t verdict = judge_locked(&now);
   leave_old_locked(&now, &verdict);
   verdict.is_wakeup_sent = send_wakeup_locked(&now);
-  note_calm_locked(part, &now, &verdict);
-  hk_dirty_end_change_locked(part);
+  note_calm_locked(account, &now, &verdict);
+  hk_dirty_end_change_locked(account);
   verdict.is_peak_look_due =
       !verdict.is_too_much && hk_peak_is_due(&dirty.peak, &dirty.retention.learn.price, now_ms, spare_at_peak(&now));
   return verdict;

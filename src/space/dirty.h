@@ -1,5 +1,5 @@
-/* space/dirty.h - L3. How much of all parts' memory (space/dirty_part.h) may be dirty: notes their changes in the
- * retention (policy/retention.h), and judges them. */
+/* space/dirty.h - L3. How much of the memory of all accounts (space/dirty_account.h) may be dirty: notes their changes
+ * in the retention (policy/retention.h), and judges them. */
 #ifndef HK_SPACE_DIRTY_H
 #define HK_SPACE_DIRTY_H
 
@@ -14,7 +14,7 @@
 #include "policy/learn_record.h"
 #include "policy/option.h"
 #include "policy/retention.h"
-#include "space/dirty_part.h"
+#include "space/dirty_account.h"
 
 /* Whether a memory limit is felt (policy/pressure.h). Then free memory in heaps, which counts as in use, is purged
  * too. Written under hk_lock_space, read by any thread. */
@@ -24,14 +24,16 @@ extern HK_HIDDEN _Atomic(bool) hk_dirty_is_near_limit;
  * near and more is in use than before; cleared by the thread that takes it. */
 extern HK_HIDDEN _Atomic(bool) hk_dirty_wants_heaps;
 
-/* `now_ms` is hk_os_coarse_ms(), read before a lock was taken. These functions require the part's lock. */
+/* `now_ms` is hk_os_coarse_ms(), read before a lock was taken. These functions require the account's lock. */
 
-/* Notes that `bytes` of the part that are not resident are about to be touched. The end of the change judges it. */
-HK_INLINE void hk_dirty_note_touched_locked(hk_dirty_part_t *part, size_t bytes) { part->touched_bytes += bytes; }
+/* Notes that `bytes` of the account that are not resident are about to be touched. The end of the change judges it. */
+HK_INLINE void hk_dirty_note_touched_locked(hk_dirty_account_t *account, size_t bytes) {
+  account->touched_bytes += bytes;
+}
 
 /* Ends a change that may be noted later: a small one that follows another within the same ms of the coarse clock
  * (measured: docs/experiments/2026-11-26-runs.md). False: call hk_dirty_look_locked now. */
-bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms);
+bool hk_dirty_put_off_locked(hk_dirty_account_t *account, uint64_t now_ms);
 
 /* These functions require hk_lock_space. */
 
@@ -48,8 +50,8 @@ typedef struct {
   bool is_wakeup_sent;   /* hk_purge_wakeup_wake is to be called */
 } hk_purge_verdict_t;
 
-/* Notes a change of a part and judges it. Requires the part's lock too. */
-hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms);
+/* Notes a change of an account and judges it. Requires the account's lock too. */
+hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_account_t *account, uint64_t now_ms);
 
 /* Notes that `bytes` are being purged. */
 void hk_dirty_note_purged_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes);

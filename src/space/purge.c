@@ -254,9 +254,9 @@ static void purge_by(const hk_purge_verdict_t *verdict) {
   if (verdict->is_too_much) (void)purge_to(verdict->keep_bytes, SIZE_MAX, verdict->cause);
 }
 
-/* Requires hk_lock_space and the part's lock. Returns whether a look for huge pages is due. */
-static bool look_locked(hk_dirty_part_t *part, uint64_t now_ms, hk_purge_verdict_t *verdict) {
-  *verdict = hk_dirty_look_locked(part, now_ms);
+/* Requires hk_lock_space and the account's lock. Returns whether a look for huge pages is due. */
+static bool look_locked(hk_dirty_account_t *account, uint64_t now_ms, hk_purge_verdict_t *verdict) {
+  *verdict = hk_dirty_look_locked(account, now_ms);
   return hk_huge_is_due_locked(now_ms);
 }
 

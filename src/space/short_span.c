@@ -33,7 +33,7 @@ static hk_slab_t *enter(uintptr_t start, hk_superslab_t *record) {
   shard = hk_superslab_index_shard(slab->superslab); /* another one, when that has a part of the superslab */
   slab->superslab->has_hole = true;
   hk_superslab_index_claim_locked(slab->superslab, hk_mask_range((unsigned)(slab - slab->superslab->slabs), 1));
-  hk_dirty_note_touched_locked(hk_superslab_index_part(slab->superslab), HK_SLAB_BYTES);
+  hk_dirty_note_touched_locked(hk_superslab_index_account(slab->superslab), HK_SLAB_BYTES);
   hk_superslab_index_unlock_all_but(shard);
   hk_purge_end_change_of(shard, now_ms);
   if (!is_record_used) hk_superslab_index_spare_record(record);

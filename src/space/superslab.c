@@ -27,7 +27,7 @@ static bool claim_for_use_locked(hk_superslab_t *superslab, uint32_t bits) {
   bool zero = (superslab->used_mask & bits) == 0;
   uint32_t wanted = bits & (~superslab->used_mask | superslab->lazy_mask);
   if (wanted != 0)
-    hk_dirty_note_touched_locked(hk_superslab_index_part(superslab), hk_superslab_index_bytes_of(wanted));
+    hk_dirty_note_touched_locked(hk_superslab_index_account(superslab), hk_superslab_index_bytes_of(wanted));
   hk_superslab_index_claim_locked(superslab, bits);
   return zero;
 }

@@ -5,7 +5,7 @@
 #include "base/list.h"
 #include "base/mask.h"
 #include "os/shard.h"
-#include "space/dirty_part.h"
+#include "space/dirty_account.h"
 #include "space/superslab_index.h"
 
 #if HK_DEBUG
@@ -78,16 +78,16 @@ static size_t check_ages_locked(const hk_superslab_index_t *index, const hk_list
   return count;
 }
 
-static void check_index_locked(const hk_superslab_index_t *index, hk_dirty_part_t *part) {
+static void check_index_locked(const hk_superslab_index_t *index, hk_dirty_account_t *account) {
   walked_t walked = check_records_locked(index);
   HK_REQUIRE(check_buckets_locked(index) == walked.with_free, "each superslab with a free slab is in one bucket");
   size_t by_age = check_ages_locked(index, &index->dirty) + check_ages_locked(index, &index->lazy);
   HK_REQUIRE(by_age == walked.by_age, "each superslab with something to purge is in one list by age");
-  HK_REQUIRE(hk_load_relaxed(&part->in_use_bytes) == walked.in_use * HK_SLAB_BYTES,
+  HK_REQUIRE(hk_load_relaxed(&account->in_use_bytes) == walked.in_use * HK_SLAB_BYTES,
              "the bytes in use are those of the slabs in use");
-  HK_REQUIRE(hk_load_relaxed(&part->dirty_bytes) == walked.dirty * HK_SLAB_BYTES,
+  HK_REQUIRE(hk_load_relaxed(&account->dirty_bytes) == walked.dirty * HK_SLAB_BYTES,
              "the dirty bytes are those of the dirty slabs");
-  HK_REQUIRE(hk_load_relaxed(&part->lazy_bytes) == walked.lazy * HK_SLAB_BYTES,
+  HK_REQUIRE(hk_load_relaxed(&account->lazy_bytes) == walked.lazy * HK_SLAB_BYTES,
              "the lazy bytes are those of the lazy slabs");
 }
 

@@ -115,7 +115,7 @@ static void file_by_age_locked(hk_superslab_t *superslab) {
     hk_list_remove(&superslab->dirty_link);
   }
   if (list == NULL) return;
-  superslab->dirty_since = list == &index->dirty ? hk_dirty_next_age_locked(hk_superslab_index_part(superslab)) : 0;
+  superslab->dirty_since = list == &index->dirty ? hk_dirty_next_age_locked(hk_superslab_index_account(superslab)) : 0;
   hk_list_push_back(list, &superslab->dirty_link);
 }
 
@@ -170,7 +170,7 @@ void hk_superslab_index_move_locked(hk_superslab_t *superslab, unsigned shard) {
   };
   file_by_run_locked(superslab, 0);
   if (hk_list_is_linked(&superslab->dirty_link)) hk_list_remove(&superslab->dirty_link);
-  hk_dirty_move_locked(hk_superslab_index_part(superslab), &hk_dirty_slabs[shard], &sums);
+  hk_dirty_move_locked(hk_superslab_index_account(superslab), &hk_dirty_slabs[shard], &sums);
   hk_store_relaxed(&superslab->shard, (uint8_t)shard);
   hk_superslab_index_file_locked(superslab);
 }
@@ -178,9 +178,9 @@ void hk_superslab_index_move_locked(hk_superslab_t *superslab, unsigned shard) {
 void hk_superslab_index_note_lazy_locked(hk_superslab_t *superslab, uint32_t bits) {
   HK_ASSERT((hk_superslab_index_dirty_bits(superslab) & bits) == bits, "only dirty slabs are purged lazily");
   superslab->lazy_mask |= bits;
-  hk_dirty_part_t *part = hk_superslab_index_part(superslab);
-  hk_bump_relaxed(&part->dirty_bytes, -hk_superslab_index_bytes_of(bits));
-  hk_bump_relaxed(&part->lazy_bytes, hk_superslab_index_bytes_of(bits));
+  hk_dirty_account_t *account = hk_superslab_index_account(superslab);
+  hk_bump_relaxed(&account->dirty_bytes, -hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&account->lazy_bytes, hk_superslab_index_bytes_of(bits));
   hk_superslab_index_file_locked(superslab);
 }
 
@@ -188,7 +188,7 @@ void hk_superslab_index_rejuvenate_locked(hk_superslab_t *superslab) {
   if (!hk_list_is_linked(&superslab->dirty_link) || superslab->dirty_since == 0) return;
   hk_list_remove(&superslab->dirty_link);
   hk_list_push_back(&index_of(superslab)->dirty, &superslab->dirty_link);
-  superslab->dirty_since = hk_dirty_next_age_locked(hk_superslab_index_part(superslab));
+  superslab->dirty_since = hk_dirty_next_age_locked(hk_superslab_index_account(superslab));
 }
 
 /* ---- Finding. */
@@ -320,7 +320,7 @@ static void add_locked(hk_superslab_t *superslab, hk_extent_t room) {
   hk_keep_store_order();
   superslab->free_mask |= bits;
   hk_bump_relaxed(&space.mapped_bytes, room.bytes);
-  if (!room.zero) hk_bump_relaxed(&hk_superslab_index_part(superslab)->dirty_bytes, room.bytes);
+  if (!room.zero) hk_bump_relaxed(&hk_superslab_index_account(superslab)->dirty_bytes, room.bytes);
   hk_superslab_index_file_locked(superslab);
   file_first_locked(superslab);
 }
@@ -355,7 +355,7 @@ uint32_t hk_superslab_index_detach_free_locked(hk_superslab_t *superslab) {
 
 void hk_superslab_index_detach_used_locked(hk_superslab_t *superslab, uint32_t bits) {
   HK_ASSERT((superslab->slab_mask & ~superslab->free_mask & bits) == bits, "the slabs are in use");
-  hk_bump_relaxed(&hk_superslab_index_part(superslab)->in_use_bytes, -hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_superslab_index_account(superslab)->in_use_bytes, -hk_superslab_index_bytes_of(bits));
   hk_superslab_index_note_in_use(superslab, bits, false);
   remove_locked(superslab, bits);
   if (superslab->slab_mask != 0) hk_superslab_index_file_locked(superslab); /* it may be wholly free now */
@@ -375,13 +375,13 @@ static void empty_lists(void) {
 }
 
 static void count_superslab(hk_superslab_t *superslab) {
-  hk_dirty_part_t *part = hk_superslab_index_part(superslab);
+  hk_dirty_account_t *account = hk_superslab_index_account(superslab);
   uint32_t in_use = superslab->slab_mask & ~superslab->free_mask;
   hk_bump_relaxed(&space.superslab_count, 1);
   hk_bump_relaxed(&space.mapped_bytes, hk_superslab_index_bytes_of(superslab->slab_mask));
-  hk_bump_relaxed(&part->in_use_bytes, hk_superslab_index_bytes_of(in_use));
-  hk_bump_relaxed(&part->dirty_bytes, dirty_count(superslab) * HK_SLAB_BYTES);
-  hk_bump_relaxed(&part->lazy_bytes, hk_superslab_index_bytes_of(superslab->lazy_mask));
+  hk_bump_relaxed(&account->in_use_bytes, hk_superslab_index_bytes_of(in_use));
+  hk_bump_relaxed(&account->dirty_bytes, dirty_count(superslab) * HK_SLAB_BYTES);
+  hk_bump_relaxed(&account->lazy_bytes, hk_superslab_index_bytes_of(superslab->lazy_mask));
 }
 
 /* A record that the forking thread had taken for a new superslab becomes a spare one. If that was a signal handler's

@@ -110,7 +110,7 @@ void hk_superslab_index_lock_two(unsigned a, unsigned b);
 void hk_superslab_index_move_locked(hk_superslab_t *superslab, unsigned shard);
 
 /* Returns the sums over the superslabs of the superslab's shard. */
-HK_INLINE hk_dirty_part_t *hk_superslab_index_part(const hk_superslab_t *superslab) {
+HK_INLINE hk_dirty_account_t *hk_superslab_index_account(const hk_superslab_t *superslab) {
   return &hk_dirty_slabs[hk_superslab_index_shard(superslab)];
 }
 
@@ -132,10 +132,10 @@ HK_INLINE uint32_t hk_superslab_index_dirty_bits(const hk_superslab_t *superslab
 HK_INLINE void hk_superslab_index_withdraw_locked(hk_superslab_t *superslab, uint32_t bits) {
   HK_ASSERT((superslab->free_mask & bits) == bits, "only free slabs are claimed");
   uint32_t lazy = superslab->lazy_mask & bits;
-  hk_dirty_part_t *part = hk_superslab_index_part(superslab);
-  hk_bump_relaxed(&part->dirty_bytes, -hk_superslab_index_bytes_of(bits & superslab->used_mask & ~lazy));
+  hk_dirty_account_t *account = hk_superslab_index_account(superslab);
+  hk_bump_relaxed(&account->dirty_bytes, -hk_superslab_index_bytes_of(bits & superslab->used_mask & ~lazy));
   if (HK_UNLIKELY(lazy != 0)) {
-    hk_bump_relaxed(&part->lazy_bytes, -hk_superslab_index_bytes_of(lazy));
+    hk_bump_relaxed(&account->lazy_bytes, -hk_superslab_index_bytes_of(lazy));
     superslab->lazy_mask &= ~lazy;
   }
   superslab->free_mask &= ~bits;
@@ -147,7 +147,7 @@ HK_INLINE void hk_superslab_index_withdraw_locked(hk_superslab_t *superslab, uin
 HK_INLINE void hk_superslab_index_claim_locked(hk_superslab_t *superslab, uint32_t bits) {
   hk_superslab_index_withdraw_locked(superslab, bits);
   hk_superslab_index_note_in_use(superslab, bits, true);
-  hk_bump_relaxed(&hk_superslab_index_part(superslab)->in_use_bytes, hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_superslab_index_account(superslab)->in_use_bytes, hk_superslab_index_bytes_of(bits));
 }
 
 /* Puts withdrawn slabs back. `used`: they are not known to be zero. */
@@ -157,13 +157,13 @@ HK_INLINE void hk_superslab_index_put_back_locked(hk_superslab_t *superslab, uin
   superslab->full_since_ms = 0;
   hk_keep_store_order();
   superslab->free_mask |= bits;
-  if (used) hk_bump_relaxed(&hk_superslab_index_part(superslab)->dirty_bytes, hk_superslab_index_bytes_of(bits));
+  if (used) hk_bump_relaxed(&hk_superslab_index_account(superslab)->dirty_bytes, hk_superslab_index_bytes_of(bits));
   hk_superslab_index_file_locked(superslab);
 }
 
 /* Puts slabs back that were in use. */
 HK_INLINE void hk_superslab_index_unclaim_locked(hk_superslab_t *superslab, uint32_t bits, bool used) {
-  hk_bump_relaxed(&hk_superslab_index_part(superslab)->in_use_bytes, -hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_superslab_index_account(superslab)->in_use_bytes, -hk_superslab_index_bytes_of(bits));
   hk_superslab_index_note_in_use(superslab, bits, false);
   hk_superslab_index_put_back_locked(superslab, bits, used);
 }

@@ -261,7 +261,7 @@ static void release_second(void) { release_one(second_kept); }
 
 static void expect_all_where_it_is(void) {
   hk_dirty_sums_t sums = {0};
-  hk_dirty_add(&sums, hk_superslab_index_part(moving));
+  hk_dirty_add(&sums, hk_superslab_index_account(moving));
   CHECK(sums.in_use_bytes == hk_superslab_usage().in_use_bytes, "what is in use counts where the superslab is");
   CHECK(sums.dirty_bytes == hk_superslab_usage().dirty_bytes, "and so does what is free");
 }

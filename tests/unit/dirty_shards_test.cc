@@ -18,12 +18,12 @@ struct Ended {
 };
 
 Ended End(unsigned shard, uint64_t now_ms) {
-  hk_dirty_part_t *part = &hk_dirty_slabs[shard];
+  hk_dirty_account_t *account = &hk_dirty_slabs[shard];
   hk_lock_acquire(hk_shard_lock(shard));
-  Ended ended = {hk_dirty_put_off_locked(part, now_ms), {}};
+  Ended ended = {hk_dirty_put_off_locked(account, now_ms), {}};
   if (!ended.is_put_off) {
     hk_lock_acquire(hk_lock_space);
-    ended.verdict = hk_dirty_look_locked(part, now_ms);
+    ended.verdict = hk_dirty_look_locked(account, now_ms);
     hk_lock_release(hk_lock_space);
   }
   hk_lock_release(hk_shard_lock(shard));
@@ -237,11 +237,11 @@ HK_FRESH_TEST(DirtyShards, AgesOfDifferentMsFollowEachOther) {
   uint64_t last = 0;
   for (uint64_t ms = 1; ms < 100; ms++) {
     unsigned shard = static_cast<unsigned>(ms * 7 % 3);
-    hk_dirty_part_t *part = ms % 10 == 0 ? &hk_dirty_extents : &hk_dirty_slabs[shard];
-    uint64_t age = hk_dirty_next_age_locked(part);
+    hk_dirty_account_t *account = ms % 10 == 0 ? &hk_dirty_extents : &hk_dirty_slabs[shard];
+    uint64_t age = hk_dirty_next_age_locked(account);
     EXPECT_GT(age, last);
     last = age;
-    if (part != &hk_dirty_extents) ChangeOf(shard, ms, HK_MIB, 0);
+    if (account != &hk_dirty_extents) ChangeOf(shard, ms, HK_MIB, 0);
   }
 }
 

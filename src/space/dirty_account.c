@@ -1,14 +1,14 @@
-/* space/dirty_part.c - L3. See dirty_part.h. In a child of fork the sums may be those of a moment when a thread of the
- * parent was changing them: they decide when memory is purged and nothing else. */
-#include "space/dirty_part.h"
+/* space/dirty_account.c - L3. See dirty_account.h. In a child of fork the sums may be those of a moment when a thread
+ * of the parent was changing them: they decide when memory is purged and nothing else. */
+#include "space/dirty_account.h"
 
 #include "base/arithmetic.h"
 
-hk_dirty_part_t hk_dirty_slabs[HK_SHARD_MAX];
-hk_dirty_part_t hk_dirty_extents;
+hk_dirty_account_t hk_dirty_slabs[HK_SHARD_MAX];
+hk_dirty_account_t hk_dirty_extents;
 
 /* No extent is younger, nor was a superslab at the last look at its shard. Written under hk_lock_space, read by holders
- * of a part's lock. */
+ * of an account's lock. */
 static _Atomic(uint64_t) newest_age;
 
 HK_NOINLINE hk_dirty_sums_t hk_dirty_sums_of_slabs(void) {
@@ -25,8 +25,8 @@ hk_dirty_sums_t hk_dirty_sums(void) {
 
 uint64_t hk_dirty_take_put_off_locked(void) {
   uint64_t last_ms = 0;
-  for (unsigned i = 0; i < hk_dirty_part_count(); i++) {
-    _Atomic(uint64_t) *put_off_ms = &hk_dirty_part_at(i)->put_off_ms;
+  for (unsigned i = 0; i < hk_dirty_account_count(); i++) {
+    _Atomic(uint64_t) *put_off_ms = &hk_dirty_account_at(i)->put_off_ms;
     if (hk_load_relaxed(put_off_ms) != 0) last_ms = hk_larger(last_ms, hk_exchange_acq_rel(put_off_ms, 0));
   }
   return last_ms;
@@ -34,30 +34,30 @@ uint64_t hk_dirty_take_put_off_locked(void) {
 
 static uint64_t youngest_of_all(void) {
   uint64_t youngest = hk_load_relaxed(&newest_age);
-  for (unsigned i = 0; i < hk_dirty_part_count(); i++) {
-    uint64_t age = hk_load_relaxed(&hk_dirty_part_at(i)->last_age);
+  for (unsigned i = 0; i < hk_dirty_account_count(); i++) {
+    uint64_t age = hk_load_relaxed(&hk_dirty_account_at(i)->last_age);
     if (age > youngest) youngest = age;
   }
   return youngest;
 }
 
-uint64_t hk_dirty_next_age_locked(hk_dirty_part_t *part) {
-  bool is_of_extents = part == &hk_dirty_extents;
+uint64_t hk_dirty_next_age_locked(hk_dirty_account_t *account) {
+  bool is_of_extents = account == &hk_dirty_extents;
   uint64_t others = is_of_extents ? youngest_of_all() : hk_load_relaxed(&newest_age);
-  uint64_t own = hk_load_relaxed(&part->last_age), age = (own > others ? own : others) + 1;
-  hk_store_relaxed(&part->last_age, age);
+  uint64_t own = hk_load_relaxed(&account->last_age), age = (own > others ? own : others) + 1;
+  hk_store_relaxed(&account->last_age, age);
   if (is_of_extents) hk_store_relaxed(&newest_age, age);
   return age;
 }
 
-void hk_dirty_note_age_locked(hk_dirty_part_t *part) {
-  uint64_t age = hk_load_relaxed(&part->last_age);
+void hk_dirty_note_age_locked(hk_dirty_account_t *account) {
+  uint64_t age = hk_load_relaxed(&account->last_age);
   if (age > hk_load_relaxed(&newest_age)) hk_store_relaxed(&newest_age, age);
 }
 
 /* A thread that reads the sums meanwhile may miss what moves, or count it twice: up to a superslab, for a moment. What
  * the last change left may be less than what moves: slabs also come and go without a change that ends. */
-void hk_dirty_move_locked(hk_dirty_part_t *from, hk_dirty_part_t *to, const hk_dirty_sums_t *sums) {
+void hk_dirty_move_locked(hk_dirty_account_t *from, hk_dirty_account_t *to, const hk_dirty_sums_t *sums) {
   size_t held_bytes = sums->in_use_bytes + sums->dirty_bytes;
   hk_bump_relaxed(&to->in_use_bytes, sums->in_use_bytes);
   hk_bump_relaxed(&to->dirty_bytes, sums->dirty_bytes);

@@ -69,13 +69,13 @@ typedef struct {
   intptr_t others_before_bytes; /* the same of the window before */
 } hk_pressure_t;
 
-/* Whether there is no limit: then no other function need be called. False before the first look. */
+/* Returns whether there is no limit: then no other function need be called. False before the first look. */
 HK_INLINE bool hk_pressure_is_none(const hk_pressure_t *pressure, size_t own_limit_bytes) {
   return pressure->has_looked && pressure->seen.limit_bytes == 0 && own_limit_bytes == 0;
 }
 
-/* Whether the caller is to ask the system now (hk_os_memory_limit) and to call hk_pressure_note. Returns true to one
- * caller: the next look is later then, even if this one never ends. */
+/* Returns whether the caller is to query the system now (hk_os_memory_limit) and to call hk_pressure_note. Returns true
+ * to one caller: the next look is later then, even if this one never ends. */
 bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
 /* Returns the memory held at which a look is due before its time; SIZE_MAX when none is. */
@@ -84,7 +84,7 @@ size_t hk_pressure_next_look_bytes(const hk_pressure_t *pressure, size_t own_lim
 /* Notes what the system has reported. */
 void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, const hk_os_memory_limit_t *seen);
 
-/* Whether needed memory takes up HK_PRESSURE_FELT of a limit. */
+/* Returns whether needed memory takes up HK_PRESSURE_FELT of a limit. */
 bool hk_pressure_is_felt(const hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
 /* Returns the bytes that may be dirty, of the `allowed_bytes` that may be dirty without a limit. */

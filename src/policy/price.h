@@ -66,7 +66,7 @@ bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second);
  * break-even time. */
 void hk_price_set_costs(hk_price_t *price, uint64_t purge_ns, uint64_t fault_ns);
 
-/* Whether the price is below the balanced one: time then matters more than memory. */
+/* Returns whether the price is below the balanced one: time then matters more than memory. */
 HK_INLINE bool hk_price_is_cheap(uint64_t ns_per_mib_second) { return ns_per_mib_second < HK_PRICE_BALANCED; }
 
 /* Returns how many times the balanced price this one is, rounded down; at least 1. */

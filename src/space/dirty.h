@@ -91,7 +91,8 @@ void hk_dirty_settle_peak(size_t returned_bytes, size_t purged_bytes);
 /* For a child of fork, while it has one thread: forgets the peak, because the child has one of its own. */
 void hk_dirty_repair(void);
 
-/* Whether the program is quiet: it has taken and freed nothing for most of the break-even time. Sets since when. */
+/* Returns whether the program is quiet: it has taken and freed nothing for most of the break-even time. Sets since
+ * when. */
 bool hk_dirty_is_quiet(uint64_t now_ms, uint64_t *since_ms);
 
 /* Returns the time after which a thread counts as asleep. Chosen: two fifths of the break-even time without a slow

@@ -70,7 +70,7 @@ void hk_huge_forbid_again(uintptr_t superslab_start);
 
 /* These functions require hk_lock_space. */
 
-/* Whether a look is due; if so, the caller is to call hk_huge_look, without the lock. */
+/* Returns whether a look is due; if so, the caller is to call hk_huge_look, without the lock. */
 bool hk_huge_is_due_locked(uint64_t now_ms);
 
 /* This function requires the lock of the superslab's shard. */

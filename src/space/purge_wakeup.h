@@ -30,7 +30,7 @@ extern HK_HIDDEN _Atomic(uint32_t) hk_purge_wakeup_word;
 
 /* These functions require hk_lock_space. */
 
-/* Whether there is a purge thread. */
+/* Returns whether there is a purge thread. */
 bool hk_purge_wakeup_is_received_locked(void);
 
 /* Considers a purge thread for a program that holds `held_bytes`, in use and dirty. */
@@ -42,7 +42,7 @@ size_t hk_purge_wakeup_next_look_bytes_locked(size_t held_bytes);
 /* Notes that the purge thread expects a wake-up: it sleeps with nothing to do, or for longer than a free may need. */
 void hk_purge_wakeup_expect_locked(void);
 
-/* Whether the purge thread expects a wake-up that was not sent yet. */
+/* Returns whether the purge thread expects a wake-up that was not sent yet. */
 bool hk_purge_wakeup_is_expected_locked(void);
 
 /* Sends the wake-up, if one is expected. True when the caller is to call hk_purge_wakeup_wake, without the lock. */

@@ -36,7 +36,7 @@ HK_INLINE void hk_recording_note_locked(uint64_t now_ms, size_t in_use_bytes) {
 
 /* The functions below are called without hk_lock_space. */
 
-/* Whether a chunk is full. Any thread that sees it may call hk_recording_write. */
+/* Returns whether a chunk is full. Any thread that sees it may call hk_recording_write. */
 HK_INLINE bool hk_recording_is_full(void) { return HK_UNLIKELY(hk_load_relaxed(&hk_recording_state.is_full)); }
 
 /* Writes a full chunk to the file, which the first call makes. Does nothing while another thread writes. Complains once

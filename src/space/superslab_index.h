@@ -73,7 +73,7 @@ HK_INLINE uintptr_t hk_slab_start(const hk_slab_t *slab) {
   return slab->superslab->start + (uintptr_t)(slab - slab->superslab->slabs) * HK_SLAB_BYTES;
 }
 
-/* Whether all its slabs are free. */
+/* Returns whether all its slabs are free. */
 HK_INLINE bool hk_superslab_index_is_wholly_free(const hk_superslab_t *superslab) {
   return superslab->free_mask == superslab->slab_mask;
 }

@@ -6,6 +6,7 @@
     terms       a term that is **bold** in docs/design.md or src/README.md is in docs/glossary.md
     names       no identifier of src has a word that the glossary's terms have replaced
     figures     a figure in README.md or docs/design.md is in an experiment's note, a result, a test or the code
+    words       docs/design.md is no longer than a newcomer reads at once (MOST_WORDS)
 
 CLEAN says for each check which files and folders have to be clean: all of the project's. Elsewhere findings are counted
 and do not fail, so a new page or folder is entered there. --strict fails everywhere, --list shows every finding.
@@ -36,6 +37,7 @@ CLEAN: dict[str, tuple[str, ...]] = {
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),
     "figures": ("README.md", "docs/design.md"),
+    "words": ("docs/design.md",),
 }
 
 # The words that terms have replaced: whole words of identifiers, or several with the lines between them.
@@ -365,12 +367,26 @@ def check_figures(root: Path, _files: list[str]) -> Iterator[Finding]:
                     yield Finding("figures", file, number, f"{figure}: no note, result, test or constant has it")
 
 
+# ---- Words.
+
+# As `wc -w` counts them. Detail belongs to the heads of the headers that the page names.
+MOST_WORDS = {"docs/design.md": 2500}
+
+
+def check_words(root: Path, _files: list[str]) -> Iterator[Finding]:
+    for file, most in MOST_WORDS.items():
+        words = len(read(root, file).split())
+        if words > most:
+            yield Finding("words", file, 1, f"{words} words, at most {most}")
+
+
 CHECKS = {
     "columns": check_columns,
     "calques": check_calques,
     "terms": check_terms,
     "names": check_names,
     "figures": check_figures,
+    "words": check_words,
 }
 
 

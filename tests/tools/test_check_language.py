@@ -66,6 +66,7 @@ def test_a_good_tree_passes(tmp_path: Path) -> None:
         ({"README.md": "It takes 1.23 of it.\n"}, "README.md:1: 1.23: no note, result, test or constant has it"),
         ({"README.md": "One has 128 KiB.\n"}, "README.md:1: 128 KiB: no note, result, test or constant has it"),
         ({"docs/design.md": "It waits 64 ms.\n"}, "docs/design.md:1: 64 ms: no note, result, test or constant has it"),
+        ({"docs/design.md": "word\n" * 2501}, "docs/design.md:1: 2501 words, at most 2500"),
     ],
 )
 def test_each_violation_is_named(tmp_path: Path, changes: dict[str, str], message: str) -> None:
@@ -83,6 +84,7 @@ def test_each_violation_is_named(tmp_path: Path, changes: dict[str, str], messag
         {"docs/design.md": "**What it costs.** **Blocks never cross from one slab into the next.** **172**\n"},
         {"src/base/list.c": "int trailing, sinking, spotless; /* the sink is no identifier */\n"},
         {"README.md": "1,234 calls of 3.4 µs; 0.18 s; 4 KiB.\n"},
+        {"docs/design.md": "word\n" * 2500},
         {"tests/fuzz/corpus/long.md": f"{LONG}\n", "bench/results/2026.md": f"1.22 nobody {LONG}\n"},
     ],
 )

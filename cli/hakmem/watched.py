@@ -73,13 +73,24 @@ class Watched:
             raise Failure(f"hakmem does not run on {platform.machine()}")
         thread = self._thread_to_wake()
         try:
-            wake(self.pid, thread.number, self.signal, self.is_alive)
+            wake(self.pid, thread.number, self.signal, self._still_listens)
         except OSError as error:
             if not self.is_alive():
                 raise Failure(f"process {self.pid} has ended") from None
             if not isinstance(error, ProcessLookupError):
                 raise Failure(f"process {self.pid} cannot be signalled: {error.strerror}") from None
-            # The thread has ended: the caller that waits for an answer wakes another one.
+            # The thread has ended, or runs another program: the caller that waits for an answer looks again.
+
+    def _still_listens(self) -> bool:
+        """Whether this process still has a handler, which exec takes away: the signal would end the next program. A
+        wait for threads that block it may be long, so this looks right before the signal."""
+        try:
+            return self.is_alive() and self._catches(self._status())
+        except Failure:
+            return False
+
+    def _catches(self, status: Dict[str, str]) -> bool:
+        return bool(int(status["SigCgt"], 16) & (1 << (self.signal - 1)))
 
     def threads(self) -> Iterator[Thread]:
         """Its threads, without those that end meanwhile."""
@@ -91,9 +102,8 @@ class Watched:
                 continue
 
     def _thread_to_wake(self) -> Thread:
-        status = self._status()
         bit = 1 << (self.signal - 1)
-        if not int(status["SigCgt"], 16) & bit:
+        if not self._catches(self._status()):
             raise Failure(f"process {self.pid} ({self.name}) {self._why_not_caught()}")
         awake = self._threads_without(bit)
         until = time.monotonic() + _BLOCKED_FOR_A_MOMENT_SECONDS

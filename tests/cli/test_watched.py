@@ -142,6 +142,47 @@ def test_a_number_that_was_given_anew(watched: Watched, monkeypatch: pytest.Monk
     assert len(sent) == 1
 
 
+# Becomes a program without hakmem at the end of its stdin.
+REPLACED = r"""
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+  char *nothing[] = {NULL};
+  puts("ok");
+  fflush(stdout);
+  while (getchar() != EOF) continue;
+  return execle("/bin/sleep", "sleep", "100", (char *)NULL, nothing);
+}
+"""
+
+
+def test_a_program_that_is_replaced_meanwhile(
+    library: Path, compile_c: Compile, way: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look for a thread and the signal, which would end the next program."""
+    from hakmem.watched import Watched as Process
+
+    pipe = subprocess.PIPE
+    with subprocess.Popen([compile_c("replaced", REPLACED)], env=plain(library), stdin=pipe, stdout=pipe) as program:
+        try:
+            assert program.stdout is not None and program.stdout.readline() == b"ok\n"
+            process = Process(program.pid)
+            thread = process._thread_to_wake()
+
+            def find_thread() -> object:
+                assert program.stdin is not None
+                program.stdin.close()
+                wait_until(lambda: Path(f"/proc/{program.pid}/comm").read_text() == "sleep\n")
+                return thread
+
+            monkeypatch.setattr(process, "_thread_to_wake", find_thread)
+            process.wake()
+            with pytest.raises(subprocess.TimeoutExpired):
+                program.wait(1)
+        finally:
+            program.kill()
+
+
 def test_when_a_process_began(sleeper: "subprocess.Popen[str]") -> None:
     began = process_files.start_of(sleeper.pid)
     assert began is not None and began == process_files.start_of(sleeper.pid)

@@ -10,6 +10,7 @@ import pytest
 from cli_support import ROOT, Tool
 from hakmem.metrics import size
 from hakmem.units import unit_of
+from report_support import save, snapshot
 from watched_support import Watched
 
 POLICY = ROOT / "src" / "policy"
@@ -49,3 +50,14 @@ def test_statistics_have_units(tool: Tool, watched: Watched) -> None:
     row = re.search(r"^  huge_asked +(\S+ \S+)  ", text, re.M)
     assert row is not None and re.match(r"[0-9.]+ (B|KiB|MiB)$", row.group(1))
     assert re.search(r"^  blocks freed remotely +\d+ ", text, re.M)
+
+
+def test_figures_of_a_page_have_units(tool: Tool, tmp_path: Path) -> None:
+    """All that the library counts."""
+    names = re.findall(r"^HK_STAT\((\w+), (BYTES|COUNT),", (POLICY / "stat.def").read_text(), re.M)
+    save(tmp_path, "a.json", {**snapshot(), "events": {name: 1 << 20 for name, _ in names}})
+    assert tool("report", "-o", "page.html", "--from", "a.json").returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    for name, unit in names:
+        assert f'data-path="events.{name}" data-value="1048576" data-unit="{unit.lower()}"' in page, name
+    assert 'data-path="memory.mappings" data-value="99" data-unit="count"' in page

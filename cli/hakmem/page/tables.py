@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
 from hakmem.explain import reasons
 from hakmem.explain.snapshot import Snapshot
 from hakmem.page.html import Head, number, section, table, text
+from hakmem.units import unit_of
 
 _CLASSES = [
     ("bytes", "block, bytes", "count"),
@@ -133,15 +134,11 @@ def details(snapshot: Snapshot) -> str:
     return section("details", "All figures", body)
 
 
-_COUNTS = {"mappings", "heaps", "heaps_idle", "heaps_lost"}
-_BYTES = {"purged", "refaulted", "huge_asked", "huge_refused", "fork_lost"}
-
-
 def _figures(snapshot: Snapshot, name: str) -> Iterator[str]:
+    usual = "count" if name == "events" else "bytes"
     yield "<table>"
     for key, value in snapshot.section(name).items():
         if isinstance(value, int):
-            of_bytes = key in _BYTES if name == "events" else key not in _COUNTS
-            shown = number(f"{name}.{key}", value, "bytes" if of_bytes else "count")
+            shown = number(f"{name}.{key}", value, unit_of(name, key, usual))
             yield f'<tr><th scope=row>{text(key.replace("_", " "))}</th><td class="num">{shown}</td></tr>'
     yield "</table>"

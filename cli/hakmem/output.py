@@ -11,9 +11,11 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Iterator, Optional, Tuple, Union
+from typing import BinaryIO, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
-from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.errors import EXIT_USAGE, Failure, say
+
+Content = Union[str, bytes]
 
 _NEW_FILE_MODE = 0o666
 _DESCRIPTOR = re.compile(r"/proc/\d+(?:/task/\d+)?/fd/\d+")
@@ -32,6 +34,7 @@ class OutputFile:
         if name == "--":  # `--json -- PROGRAM`
             raise Failure("the FILE of an option is missing before --; - is standard output", EXIT_USAGE)
         self.name = name
+        self.is_written = False
         self._nameless: Optional[int] = None
         self._target = name if name == "-" else _real_path(name)
         self._folder, self._base = os.path.split(self._target)
@@ -83,7 +86,7 @@ class OutputFile:
             os.umask(mask)
             return _NEW_FILE_MODE & ~mask
 
-    def write(self, content: Union[str, bytes]) -> None:
+    def write(self, content: Content) -> None:
         """Writes the whole text at once, in place of an older file."""
         data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
         try:
@@ -99,6 +102,7 @@ class OutputFile:
         except OSError as error:
             self.discard()
             raise Failure(f"cannot write {self.name}: {error.strerror}") from None
+        self.is_written = True
 
     def _open_direct(self) -> int:
         """Never truncates. A descriptor of this process is written to at its position, which its other owners share."""
@@ -198,3 +202,24 @@ def reserve(*names: Optional[str]) -> Iterator[list[Optional[OutputFile]]]:
                     raise Failure(f"two results would be {where}: each needs a file of its own", EXIT_USAGE)
             files.append(file)
         yield files
+
+
+def write_each(results: Iterable[Tuple[Optional[OutputFile], Callable[[], Content]]]) -> List[Failure]:
+    """Writes each result that has a file, also after one that cannot be written. Returns the failures: the caller shows
+    what else it has, which another run may not find again, and then ends with them."""
+    failures: List[Failure] = []
+    for file, content in results:
+        try:
+            if file is not None:
+                file.write(content())
+        except Failure as failure:
+            failures.append(failure)
+    return failures
+
+
+def end_with(failures: Sequence[Failure]) -> None:
+    """Tells all of them, and raises the last."""
+    for failure in failures[:-1]:
+        say(failure.message)
+    for failure in failures[-1:]:
+        raise failure

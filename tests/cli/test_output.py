@@ -15,11 +15,21 @@ from pathlib import Path
 from typing import Any, Iterator, Tuple
 
 import pytest
-from cli_support import CLI, Tool
+from cli_support import CLI, Compile, Tool
 from hakmem import private_folder
 from hakmem.errors import Failure
 from hakmem.output import OutputFile, reserve
+from profile_support import named
 from watched_support import Watched, wait_until
+
+LOSER = r"""
+#include <stdlib.h>
+int main(int argc, char **argv) {
+  void *volatile lost = malloc(1000);
+  lost = NULL;
+  return argc > 1 ? atoi(argv[1]) : 0;
+}
+"""
 
 
 @pytest.fixture(params=["nameless", "temporary", "without proc"])
@@ -224,3 +234,35 @@ def test_a_folder_that_was_removed(tool: Tool, tmp_path: Path) -> None:
     assert done.returncode == 125 and done.stderr.startswith("hakmem: the current folder was removed")
     assert run("run", "--json", "-", "--", "true").returncode == 0
     assert run("run", "--json", tmp_path / "x.json", "--", "true").returncode == 0
+
+
+def test_what_cannot_be_written_is_shown(tool: Tool, library: Path, watched: Watched, tmp_path: Path) -> None:
+    """On a full disk: what was measured cannot be measured again. The other files are written."""
+    (tmp_path / "p.pb.gz").write_bytes(named({("append", "main"): (3, 3000, 3, 3000)}))
+    program = [sys.executable, "-c", "pass"]
+    for words, shown in (
+        (["profile", "--json", "/dev/full", "--folded", "folded", "--input", "p.pb.gz"], "append"),
+        (["profile", "--seconds", "0.01", "--rate", "1", "-o", "/dev/full", watched.pid], "in use"),
+        (["profile", "--seconds", "0.01", "--by", "lifetime", "-o", "/dev/full", watched.pid], "allocated"),
+        (["profile", "-o", "/dev/full", "--folded", "folded", "--", *program], "in use"),
+        (["leaks", "--json", "/dev/full", "--rate", "4096", "--", *program], "not freed"),
+        (["compare", "-q", "--rounds", "1", "--warmup", "0", "--allocators", "hakmem", "--json", "/dev/full", "--csv",
+          "folded", "--", *program], "peak resident"),
+    ):  # fmt: skip
+        (tmp_path / "folded").unlink(missing_ok=True)
+        done = tool(*words)
+        told = "hakmem: cannot write /dev/full: No space left on device\n"
+        assert (done.returncode, shown in done.stdout + done.stderr) == (125, True), (words, done)
+        assert done.stderr.endswith(told) and done.stderr.count("cannot write") == 1, (words, done.stderr)
+        assert (tmp_path / "folded").exists() is ("folded" in words)
+
+
+@pytest.mark.parametrize(("wanted", "own", "code"), [(0, 0, 125), (9, 0, 9), (9, 3, 3)])
+def test_leaks_that_cannot_be_written(
+    tool: Tool, library: Path, compile_c: Compile, wanted: int, own: int, code: int
+) -> None:
+    """The program's exit code goes before, and leaks count as ever."""
+    loser = compile_c("loser_and_code", LOSER, "-fno-builtin")
+    done = tool("leaks", "--json", "/dev/full", "--error-exitcode", wanted, "--", loser, own)
+    assert done.returncode == code and "1,000 bytes in 1 block not freed" in done.stderr, done
+    assert done.stderr.endswith("cannot write /dev/full: No space left on device\n")

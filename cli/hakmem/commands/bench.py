@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple, Union
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import click
 from rich.text import Text
@@ -32,7 +33,7 @@ from hakmem.bench_session import Session, expected_minutes
 from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_SIGNAL_BASE, EXIT_USAGE, Failure, plural, say
 from hakmem.folding import fold, known_columns
 from hakmem.metrics import PEAK
-from hakmem.output import OutputFile, reserve
+from hakmem.output import Content, OutputFile, end_with, reserve, write_each
 from hakmem.progress import ProgressBar
 from hakmem.seconds import Time
 from hakmem.standing import LOSES
@@ -236,18 +237,16 @@ def _measure_and_write(session: Session, stem: str, quiet: bool, json_file: Opti
             say(f"{_set_text(session.workloads, len(session.allocators))}: a round should take {minutes:.1f} minutes")
         with ProgressBar(session.run_count(), quiet) as bar:
             results = session.measure(bar)
-        contents: List[Union[str, bytes]] = [
-            bench_report.as_json(results),
-            bench_report.as_markdown(results, [Path(name).name for name in names[2:]]),
-            *(_draw(picture, results) for picture in pictures),
+        contents: List[Callable[[], Content]] = [
+            lambda: bench_report.as_json(results),
+            lambda: bench_report.as_markdown(results, [Path(name).name for name in names[2:]]),
+            *(partial(_draw, picture, results) for picture in pictures),
         ]
-        for file, content in zip(files, contents):
-            assert file is not None
-            file.write(content)
-    if json_file is not None:
-        json_file.write(bench_report.as_json(results))
+        failures = write_each([*zip(files, contents), (json_file, contents[0])])
+        written = [file.name for file in files if file is not None and file.is_written]
     if json_file is None or json_file.name != "-":
-        _print(results, names)
+        _print(results, written)
+    end_with(failures)
     return results
 
 
@@ -286,7 +285,8 @@ def _print(results: Results, names: Sequence[str]) -> None:
             fitting.print_words(out, f"FAILED: {one.workload} was not counted: {one.failure}", "red", "  ")
     for note in results.notes:
         fitting.print_words(out, note, "dim")
-    out.print(Text("\n".join(["", "written:", *(f"  {name}" for name in names)])), soft_wrap=True)
+    if names:
+        out.print(Text("\n".join(["", "written:", *(f"  {name}" for name in names)])), soft_wrap=True)
     lost = [standing.workload.name for standing in results.standings if standing.time_word == LOSES]
     only = f" --only {','.join(lost[:_MOST_NAMED])}" if lost else ""
     next_step.tell(f"hakmem bench{only} --rounds {max(ENOUGH_ROUNDS, 2 * results.rounds)}")

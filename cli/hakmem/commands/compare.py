@@ -15,7 +15,7 @@ from hakmem.contest import Contest, Runner
 from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_USAGE, Failure, plural, say
 from hakmem.folding import fold, known_columns
 from hakmem.measure import Run, Task, run_program
-from hakmem.output import OutputFile, reserve
+from hakmem.output import OutputFile, end_with, reserve, write_each
 from hakmem.preload_plan import Plan, Prepared, plan
 from hakmem.program import Program, resolve
 from hakmem.progress import ProgressBar
@@ -160,12 +160,13 @@ def compare(
             contest.listener = lambda run: _show(run, contest, bar)
             _measure(contest, rounds, warmup, bar)
         extra: Dict[str, object] = {"load": load, "port": port, "notes": notes, "hakmem_options": hakmem_options}
-        _write(files, contest, words, facts, extra)
+        failures = _write(files, contest, words, facts, extra)
         if "-" not in (json_file, csv_file):
             entrants = plural(len(contest.prepared), "allocator")
             title = f"{shlex.join(words)}: {plural(rounds, 'round')} under {entrants}"
             table.print_comparison(contest, title, facts, rounds)
             next_step.tell(f"hakmem profile -- {next_step.words(words)}")
+        end_with(failures)
     sys.exit(EXIT_PROGRAM_FAILED if contest.failed else 0)
 
 
@@ -243,15 +244,17 @@ def _write(
     words: Sequence[str],
     facts: Dict[str, settings.Setting],
     extra: Dict[str, object],
-) -> None:
+) -> List[Failure]:
     """Writes the requested files, in the order json, csv, plot."""
     json_file, csv_file, plot_file = files
-    if json_file is not None:
-        json_file.write(report.as_json(contest, words, facts, extra))
-    if csv_file is not None:
-        csv_file.write(report.as_csv(contest, words))
     if plot_file is not None and len(contest.failed) == len(contest.names):
         say("no plot: the program failed under every allocator")
-    elif plot_file is not None:
-        file_format = Path(plot_file.name).suffix.lower()[1:]
-        plot_file.write(plot.draw(contest, shlex.join(words), settings.one_line(facts), file_format))
+        plot_file = None
+    file_format = Path(plot_file.name).suffix.lower()[1:] if plot_file is not None else ""
+    return write_each(
+        [
+            (json_file, lambda: report.as_json(contest, words, facts, extra)),
+            (csv_file, lambda: report.as_csv(contest, words)),
+            (plot_file, lambda: plot.draw(contest, shlex.join(words), settings.one_line(facts), file_format)),
+        ]
+    )

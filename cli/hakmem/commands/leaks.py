@@ -16,7 +16,7 @@ from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, escaped, say, write_
 from hakmem.explain import snapshot
 from hakmem.folding import columns_of_stderr, known_columns
 from hakmem.leaks import Leaks, document, lines, notes, parse
-from hakmem.output import OutputFile, reserve
+from hakmem.output import OutputFile, reserve, write_each
 from hakmem.private_folder import PrivateFolder
 from hakmem.process_or_program import ProcessOrProgram, process_of
 from hakmem.profile import live, perf_map
@@ -73,12 +73,15 @@ def leaks(
             roots = ("",)
         # The text of a PROGRAM goes to stderr.
         shown = None if quiet or (pid is not None and json_name == "-") else rows
-        _show(answers, roots, folders, shown, pid is None, file)
+        failures = _show(answers, roots, folders, shown, pid is None, file)
         if shown is not None and answers:
             kept = [*how.words(), *next_step.options({"--rate": rate, "--debug-dir": folders})]
             _tell_next(answers[0][1], scan, pid, kept, error_exitcode, command)
     if error_exitcode and code == 0 and any(one.of[one.kind].samples for _, one in answers):
         code = error_exitcode
+    for failure in failures:
+        say(failure.message)
+        code = code or EXIT_CANNOT
     sys.exit(code)
 
 
@@ -146,7 +149,8 @@ def _show(
     rows: Optional[int],
     of_program: bool,
     file: Optional[OutputFile],
-) -> None:
+) -> List[Failure]:
+    """Returns the failure to write the file."""
     maps = perf_map.paths_of(answers[0][0], roots) if answers else ()
     with Symbolizer(Search(roots, (*folders, *DEBUG_FOLDERS), perf_maps=maps)) as symbolizer:
         for _, found in answers:
@@ -154,8 +158,8 @@ def _show(
             found.merge()
         for note in symbolizer.notes.values() if rows is not None else ():
             say(f"note: {note}")
-    if file is not None:  # before the text, whose reader may end
-        file.write(json.dumps(document(answers), indent=1) + "\n")
+    # Before the text, whose reader may end.
+    failures = write_each([(file, lambda: json.dumps(document(answers), indent=1) + "\n")])
     # Of several processes, those with findings.
     told = [one for one in answers if one is answers[0] or one[1].of[one[1].kind].samples]
     for pid, found in told if rows is not None else ():
@@ -171,6 +175,7 @@ def _show(
             say(f"note: {note}")
     if rows is not None and len(told) < len(answers):
         say(f"note: nothing in other processes ({len(answers) - len(told)})")
+    return failures
 
 
 def _tell_next(

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from dataclasses import dataclass
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 import click
 
@@ -15,7 +15,7 @@ from hakmem.commands.explain import printable
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_result
-from hakmem.output import OutputFile, reserve
+from hakmem.output import Content, OutputFile, end_with, reserve, write_each
 from hakmem.process_files import roots
 from hakmem.process_or_program import ProcessOrProgram, process_of
 from hakmem.profile import live, perf_map, site_tables, top
@@ -78,21 +78,18 @@ class _Wish:
         """The same profile with other options for its result."""
         next_step.tell(f"hakmem profile {next_step.words([*options, *self.what])}", on_stderr)
 
-    def write(self, profile: Profile, title: str) -> None:
-        """Writes every requested file."""
-        output, folded_file, speedscope_file, flame_file, json_file = self.files
+    def write(self, profile: Profile, title: str) -> List[Failure]:
+        """Writes every requested file that can be written. Returns the failures."""
         sample_type = BY[self.by]
-        if output is not None:
-            output.write(to_bytes(profile))
-        if json_file is not None:
-            json_file.write(of_profile(profile, self.by, self.pid))
-        if folded_file is not None:
-            folded_file.write(folded(profile, sample_type))
-        if speedscope_file is not None:
-            others = [one for one in BY.values() if one != sample_type]
-            speedscope_file.write(speedscope(profile, title, [sample_type, *others]))
-        if flame_file is not None:
-            flame_file.write(draw(stacks(profile, sample_type), f"{title}: {sample_type}"))
+        others = [one for one in BY.values() if one != sample_type]
+        contents: List[Callable[[], Content]] = [
+            lambda: to_bytes(profile),
+            lambda: folded(profile, sample_type),
+            lambda: speedscope(profile, title, [sample_type, *others]),
+            lambda: draw(stacks(profile, sample_type), f"{title}: {sample_type}"),
+            lambda: of_profile(profile, self.by, self.pid),
+        ]
+        return write_each(zip(self.files, contents))
 
 
 @click.command(cls=ProcessOrProgram, context_settings={"allow_interspersed_args": False})
@@ -225,10 +222,11 @@ def _check_by_site(by: str, has_sites: bool, exports: Sequence[Optional[str]]) -
 def _show(wish: _Wish, taken: Profile, search: Search, title: str) -> None:
     taken.column(BY[wish.by])
     with _named(wish, taken, search):
-        wish.write(taken, title)  # before the table, whose reader may end
+        failures = wish.write(taken, title)  # before the table, whose reader may end
         for line in wish.lines(taken):
             click.echo(printable(line))
         wish.tell_next(taken)
+        end_with(failures)
 
 
 @contextlib.contextmanager
@@ -249,15 +247,13 @@ def _show_sites(wish: _Wish, answer: bytes, search: Search, title: str) -> None:
         return
     output, json_file = wish.files[0], wish.files[-1]
     with _named(wish, found.profile, search):
-        if output is not None:
-            output.write(answer)
-        if json_file is not None:
-            json_file.write(of_sites(found, wish.by, wish.pid))
+        failures = write_each([(output, lambda: answer), (json_file, lambda: of_sites(found, wish.by, wish.pid))])
         if not (wish.quiet or wish.is_on_stdout):
             for line in _BY_SITE[wish.by](found, wish.rows):
                 click.echo(printable(line))
             other = next(by for by in _BY_SITE if by != wish.by)
             wish.tell_again(["--by", other])
+        end_with(failures)
 
 
 def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[int], end: live.End) -> None:
@@ -310,17 +306,27 @@ def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[
         wish.tell_next(own, on_stderr=True)
         if wish.by == "inuse" and not wish.quiet and top.is_nearly_nothing(own):
             say("note: nearly nothing was in use at the end; --by alloc shows all allocations")
-        wish.write(own, os.path.basename(title))
-        if wish.name is None or not others:
-            if others and not wish.quiet:
-                say(f"other processes wrote profiles too ({len(others)}): -o keeps them")
-            return
-        names: List[str] = []
-        for number, other in others:
-            symbolizer.symbolise(other)
-            with reserve(beside(wish.name, number)) as (output,):
+        failures = wish.write(own, os.path.basename(title))
+        if wish.name is not None:
+            failures += _write_others(wish, others, symbolizer)
+        elif others and not wish.quiet:
+            say(f"other processes wrote profiles too ({len(others)}): -o keeps them")
+        end_with(failures)
+
+
+def _write_others(wish: _Wish, others: List[Tuple[int, Profile]], symbolizer: Symbolizer) -> List[Failure]:
+    """Beside the profile that -o names. Returns the failures."""
+    names: List[str] = []
+    failures: List[Failure] = []
+    for number, other in others:
+        symbolizer.symbolise(other)
+        try:
+            with reserve(beside(str(wish.name), number)) as (output,):
                 assert output is not None
                 output.write(to_bytes(other))
                 names.append(output.name)
-        if not wish.quiet:
-            say(f"other processes' profiles: {', '.join(names)}")
+        except Failure as failure:
+            failures.append(failure)
+    if names and not wish.quiet:
+        say(f"other processes' profiles: {', '.join(names)}")
+    return failures

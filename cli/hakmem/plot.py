@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional
 
 from hakmem import paths
 from hakmem.contest import Contest, Row
-from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.errors import EXIT_USAGE, Failure, escaped
 from hakmem.metrics import HEADLINE, Metric
 from hakmem.statistics import coverage
 
@@ -61,8 +61,9 @@ def _import_elsewhere() -> Optional[str]:
 
 
 def drawable(text: str) -> str:
-    """A text that matplotlib can draw: it fails for the bytes of a file's name that are no UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """A text that matplotlib can draw as it stands. It fails for bytes that are no UTF-8, takes what stands between two
+    dollar signs for a formula, and writes control characters into files that then are no XML."""
+    return escaped(text).encode("utf-8", "replace").decode("utf-8").replace("$", r"\$")
 
 
 def _missing(reason: str) -> Failure:
@@ -109,8 +110,8 @@ def draw(contest: Contest, title: str, settings: str, file_format: str) -> bytes
     for number, metric in enumerate(metrics[:4]):
         _bars(figure.add_subplot(grid[number // 2, number % 2]), contest, metric, colour)
     _curves(figure.add_subplot(grid[2, :]), contest, colour)
-    shown = drawable(title)
-    figure.suptitle(shown if len(shown) <= _LONGEST_TITLE else shown[:_LONGEST_TITLE] + "…", fontsize=11)
+    shown = title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE]}…"
+    figure.suptitle(drawable(shown), fontsize=11)
     figure.supxlabel(settings, fontsize=7, color=_GREY)
     buffer = io.BytesIO()
     metadata = {"Date": None} if file_format == "svg" else {}

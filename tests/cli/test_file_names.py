@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Iterator
+from xml.etree import ElementTree
 
 import pytest
 from cli_support import Compile, Tool
@@ -94,6 +95,17 @@ def test_a_plot_has_such_a_title(tool: Tool, library: Path, leaky: str) -> None:
     pytest.importorskip("matplotlib")
     good(tool, "compare", "--rounds", "1", "--warmup", "0", "--plot", f"{FOLDER}/plot.svg", "--", leaky)
     assert "caf?" in (tool.folder / FOLDER / "plot.svg").read_text("utf-8")
+
+
+def test_a_plot_has_a_command_as_it_stands(tool: Tool, library: Path) -> None:
+    """Neither a formula nor a damaged one, and no character that XML has not."""
+    pytest.importorskip("matplotlib")
+    script = "a=$HOME; : $a_{$ \\q \x1b[31m \x01"
+    good(tool, "compare", "--rounds", "1", "--warmup", "0", "--plot", "plot.svg", "--", "sh", "-c", script)
+    comments = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
+    picture = ElementTree.parse(tool.folder / "plot.svg", comments)
+    texts = [one.text or "" for one in picture.iter(ElementTree.Comment)]
+    assert any(r"a=$HOME; : $a_{$ \q \x1b[31m \x01" in text for text in texts), texts[-3:]
 
 
 EVIL = "it's\x1b[31m\\"

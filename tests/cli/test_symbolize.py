@@ -112,3 +112,17 @@ def test_paths_as_the_library_writes_them(line: str, path: str) -> None:
 )
 def test_lines_without_a_place(line: str) -> None:
     assert names_of([line], [])[0] == {}
+
+
+def test_other_lines_stay(tool: Tool, tmp_path: Path) -> None:
+    """As they are, but for control characters, which must not reach a terminal."""
+    (tmp_path / "log").write_bytes(b"one\ttwo\x0cthree\xe2\x80\xa8\n\ncaf\xe9\x1b[31m\r\nlast")
+    words = tool.words("symbolize", "log")
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert done.stdout == b"one\ttwo\\x0cthree\\u2028\n\ncaf\xe9\\x1b[31m\nlast\n"
+
+
+def test_a_closed_input(tool: Tool) -> None:
+    words = ["sh", "-c", 'exec "$@" <&-', "sh", *tool.words("symbolize")]
+    done = subprocess.run(words, cwd=tool.folder, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (125, "hakmem: cannot read standard input: it is closed\n")

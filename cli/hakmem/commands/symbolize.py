@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 import click
 
-from hakmem.commands.explain import printable
-from hakmem.errors import Failure, say
+from hakmem.errors import Failure, escaped, say
 from hakmem.profile.log import named, names_of
 from hakmem.regular_file import open_regular
 from hakmem.schemas import SCHEMAS
@@ -27,8 +26,8 @@ def symbolize(folders: Tuple[str, ...], is_json: bool, quiet: bool, file: Option
 
     The reports of guards and of crashes have them, as `path+0x1234`. The named files must be on this machine.
     """
-    text = _read(file)
-    names, notes = names_of(text.splitlines(), folders)
+    lines = _lines(_read(file))
+    names, notes = names_of(lines, folders)
     if is_json:
         places = [
             {
@@ -40,15 +39,28 @@ def symbolize(folders: Tuple[str, ...], is_json: bool, quiet: bool, file: Option
         ]
         click.echo(json.dumps({"schema": SCHEMAS["symbolize"], "places": places}, indent=1))
     else:
-        for line in text.splitlines():
+        for line in lines:
             for part in named(line, names):
-                click.echo(printable(part))
+                click.echo(_shown(part))
     for note in () if quiet else notes:
-        say(f"note: {printable(note)}")
+        say(f"note: {note}")
+
+
+def _lines(text: str) -> List[str]:
+    """Of a log, whose lines may have the other characters that end a line for Python."""
+    lines = text.split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def _shown(line: str) -> str:
+    """The log's own line, with its tabs. Other control characters must not reach a terminal."""
+    return "\t".join(map(escaped, line.split("\t")))
 
 
 def _read(file: Optional[str]) -> str:
     if file is None or file == "-":
+        if sys.stdin is None:
+            raise Failure("cannot read standard input: it is closed")
         return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     try:
         with open_regular(file) as stream:

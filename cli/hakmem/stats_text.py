@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 import textwrap
-from typing import Iterator, List
+from typing import Dict, Iterator, List, Sequence
 
 from hakmem.folding import fold
 
-# The library's columns (src/report/report_form.c): two spaces, then cells of 13.
-_MARGIN, _CELL = 2, 13
-_TABLES = ("hakmem: bands", "hakmem: classes", "hakmem: heaps")
+# The tables, with the places of their columns (src/report/report.c, report_named.c).
+_EDGES = range(2, 200, 13)
+_TABLES: Dict[str, Sequence[int]] = {
+    "hakmem: bands": _EDGES,
+    "hakmem: classes": _EDGES,
+    "hakmem: heaps": _EDGES,
+    "hakmem: named heaps and tags": (2, 30, *range(36, 109, 12)),
+}
+# The line below a table that does not have all rows.
+_MORE = re.compile(r"  and \d+ more ")
 _FIGURE = re.compile(r"(  \S.*?  +\S.*?  +)(\S.*)")
 
 
@@ -25,7 +32,7 @@ def fit(text: str, columns: int) -> str:
             rows: List[str] = []
             while lines and not lines[0].startswith("hakmem: "):
                 rows.append(lines.pop(0))
-            folded += rows if all(len(row) <= columns for row in rows) else _list(rows, columns)
+            folded += rows if all(len(row) <= columns for row in rows) else _list(rows, _TABLES[line], columns)
     return "\n".join(folded) + "\n"
 
 
@@ -43,18 +50,21 @@ def _fold(line: str, columns: int) -> List[str]:
     return [head, *(" " * indent + more for more in rest)]
 
 
-def _list(rows: List[str], columns: int) -> Iterator[str]:
+def _list(rows: List[str], edges: Sequence[int], columns: int) -> Iterator[str]:
     if not rows:
         return
-    names = _cells(rows[0])
+    names = _cells(rows[0], edges)
     for row in rows[1:]:
-        # No line ends between a name and its figure.
-        pairs = (f"{name} {cell}".replace(" ", "\0") for name, cell in zip(names, _cells(row)))
+        if _MORE.match(row):
+            yield from _fold(row, columns)
+            continue
+        # No line ends between a name and its figure. A column of words has no name.
+        pairs = (f"{name} {cell}".strip().replace(" ", "\0") for name, cell in zip(names, _cells(row, edges)))
         joined = textwrap.wrap(
             ", ".join(pairs), columns, initial_indent="  ", subsequent_indent="    ", break_long_words=False
         )
         yield from (line.replace("\0", " ") for line in joined)
 
 
-def _cells(row: str) -> List[str]:
-    return [row[at : at + _CELL].strip() for at in range(_MARGIN, len(row), _CELL)]
+def _cells(row: str, edges: Sequence[int]) -> List[str]:
+    return [row[start:end].strip() for start, end in zip(edges, [*edges[1:], None]) if start < len(row)]

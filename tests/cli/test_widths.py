@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Dict, List
 
 import pytest
-from cli_support import ROOT, Tool
+from cli_support import ROOT, Compile, Tool
 from hakmem import fitting, table
 from hakmem.counts import Counted
 from profile_support import named
 from report_support import save, sites
 from rich.table import Table
 from rich.text import Text
-from watched_support import Watched
+from watched_support import Watched, plain
 
 TRACE = str(ROOT / "bench" / "learn_traces" / "redis.level")
 WIDE = 200
@@ -160,3 +160,46 @@ def test_a_table_that_cannot_fit_becomes_a_list(
     fitting.print_table(table.console(), wide)
     shown = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert shown == ["first", "  a figure: 123,456", f"  words: {'x' * 50}", "", "second", "  words: y"]
+
+
+# Twenty named heaps, each with memory of the one thread.
+_MANY = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+  void *(*create)(const char *, const void *) = dlsym(RTLD_DEFAULT, "hakmem_heap_create");
+  void *(*take)(void *, size_t) = dlsym(RTLD_DEFAULT, "hakmem_heap_malloc");
+  for (int i = 0; i < 20; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "shop %d: baskets", i);
+    void *volatile kept = take(create(name, NULL), 1000);
+    (void)kept;
+  }
+  puts("ok");
+  fflush(stdout);
+  (void)getchar();
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_statistics_of_many_heaps(tool: Tool, library: Path, compile_c: Compile, columns: int) -> None:
+    """A table that does not have all rows says so in a line of its own, and each row of each table is a list."""
+    with subprocess.Popen(
+        [compile_c("many", _MANY, "-ldl")], env=plain(library), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.readline() == "ok\n"
+        found = lines(tool, columns, "stats", "--all", process.pid)
+        process.stdin.close()
+    assert any(re.fullmatch(r"  and \d+ more with less in use", line) for line in found), found[-60:]
+    text = " ".join("\n".join(found[found.index("hakmem: named heaps and tags") :]).split())
+    if columns < 120:
+        row = r"shop 7: baskets, heap, parts 1, live blocks 1, live bytes 1\.0 KiB, memory .* refused count 0 "
+        assert re.search(row, text), text
+    else:
+        assert re.search(r"parts live blocks .* shop 7: baskets heap 1 1 1\.0 KiB ", text), text

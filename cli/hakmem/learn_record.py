@@ -71,6 +71,8 @@ def parse(content: bytes, name: str) -> Record:
     if length != LENGTH or leader >= CANDIDATES or state > State.CANARY:
         raise Failure(f"{name} is damaged")
     price, epoch, usual_stake, staked, frozen_owed, frozen_staked, *owed = numbers
+    if price == 0:  # no run has it
+        raise Failure(f"{name} is damaged")
     return Record(
         price, State(state), leader, epoch, usual_stake, staked, frozen_owed, frozen_staked, tuple(owed)
     )  # fmt: skip

@@ -109,7 +109,7 @@ def costs_table(contest: Contest) -> Table:
     table.add_row(_OURS_IN_MODES, *_cost_cells(rows, [(price, price.entrant) for price in contest.prices]))
     for name in contest.names:
         if not name.startswith(HAKMEM) and name not in contest.failed:
-            table.add_row(name, *_cost_cells(rows, [(price, name) for price in contest.prices]))
+            table.add_row(Text(name), *_cost_cells(rows, [(price, name) for price in contest.prices]))
     return table
 
 
@@ -210,7 +210,7 @@ def _standing_table(standings: Sequence[Standing]) -> Table:
     title = confidence_title(*(standing.rounds for standing in standings))
     table.add_column("workload", no_wrap=True)
     table.add_column("rounds", justify="right", no_wrap=True)
-    table.add_column(f"time × best peer\n[{title}]", justify="right", no_wrap=True)
+    table.add_column(Text(f"time × best peer\n[{title}]"), justify="right", no_wrap=True)
     table.add_column("best peer", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("peak ×\nmedian peer", justify="right", no_wrap=True)

@@ -174,6 +174,16 @@ def test_the_command(tool: Tool, tmp_path: Path) -> None:
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, (tmp_path / "all").read_bytes(), b"")
 
 
+def test_names_of_any_characters(tool: Tool, tmp_path: Path) -> None:
+    names = ["shop[red].learned", "a[/b]", "it\x1b[31m"]
+    (tmp_path / "a[").mkdir()
+    for name in names:
+        write(tmp_path, name, record())
+    done = tool("learn", "merge", "-o", "all", *names)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stderr.splitlines()[2:5]] == [*names[:2], r"it\x1b[31m"]
+
+
 def test_a_file_that_is_named_twice(tool: Tool, tmp_path: Path) -> None:
     write(tmp_path, "a", record(2))
     (tmp_path / "b").symlink_to("a")
@@ -201,6 +211,7 @@ BAD = {
     "changed": (lambda good: good[:40] + b"\xff" + good[41:], "is damaged"),
     "leader": (lambda good: with_checksum(good[:15] + b"\x0c" + good[16:]), "is damaged"),
     "state": (lambda good: with_checksum(good[:14] + b"\x03" + good[15:]), "is damaged"),
+    "price": (lambda good: with_checksum(good[:16] + bytes(8) + good[24:]), "is damaged"),
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem import fitting, learn_merge, learn_record, level_trace, next_step, plot, plot_learn, table
-from hakmem.errors import EXIT_USAGE, Failure, plural, say
+from hakmem.errors import EXIT_USAGE, Failure, escaped, plural, say
 from hakmem.folding import columns_of_stderr
 from hakmem.learn_record import Record
 from hakmem.learn_replay import Replay, as_json, timeout_text
@@ -154,7 +154,7 @@ def _print_merged(names: Sequence[str], records: Sequence[Record], merged: learn
         rows.add_column(title, justify="right", no_wrap=True)
     rows.add_column("state", no_wrap=True)
     for name, record, share in zip(names, records, merged.shares):
-        rows.add_row(name, f"{share:.1%}", *_merged_cells(record))
+        rows.add_row(Text(escaped(name)), f"{share:.1%}", *_merged_cells(record))
     rows.add_section()
     rows.add_row(plural(len(records), "run"), "", *_merged_cells(merged.record))
     out = Console(stderr=True, highlight=False, width=columns_of_stderr() or _WIDTH_OF_FILES)

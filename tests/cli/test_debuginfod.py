@@ -32,11 +32,15 @@ class Served:
         self.asked: List[str] = []
         self.status = 404
         self.breaks_off = False
+        self.answer = b""  # instead of one by HTTP
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 outer.asked.append(self.path)
+                if outer.answer:
+                    self.wfile.write(outer.answer)
+                    return
                 data = outer.files.get(self.path)
                 self.send_response(200 if data is not None else outer.status)
                 if data is not None:
@@ -115,7 +119,11 @@ def test_a_server_that_has_nothing(tool: Tool, stripped: Path, served: Served, t
     assert done.returncode == 0 and "no server of DEBUGINFOD_URLS has build ID" in done.stderr
 
 
-@pytest.mark.parametrize("trouble", ["500", "broken off", "no listener"])
+# The answers of a mail server, and of a web server that ends within a piece.
+ANSWERS = {"no HTTP": b"220 mail\r\n", "a piece": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nabc"}
+
+
+@pytest.mark.parametrize("trouble", ["500", "broken off", "no listener", *ANSWERS])
 def test_a_server_that_fails_is_a_note(
     stripped: Path, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
@@ -126,6 +134,7 @@ def test_a_server_that_fails_is_a_note(
     (path,) = served.files
     build_id = path.split("/")[2]
     served.breaks_off = trouble == "broken off"
+    served.answer = ANSWERS.get(trouble, b"")
     if trouble == "500":
         served.files.clear()
         served.status = 500

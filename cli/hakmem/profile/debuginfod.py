@@ -12,6 +12,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import List, Optional, Set
 
 VARIABLE = "DEBUGINFOD_URLS"
@@ -65,7 +66,7 @@ class Client:
                 error.close()
                 if error.code != 404:
                     self._give_up(server, f"answers {error.code}")
-            except (OSError, ValueError) as error:  # no connection, a time limit, an answer that is no HTTP
+            except (OSError, ValueError, HTTPException) as error:  # also an answer that is no HTTP
                 self._give_up(server, str(getattr(error, "reason", error)) or type(error).__name__)
         return None
 
@@ -119,4 +120,4 @@ class Client:
 def _seconds() -> float:
     """The client's own variable: the longest time without a byte."""
     text = os.environ.get("DEBUGINFOD_TIMEOUT", "")
-    return float(text) if text.isdecimal() and int(text) > 0 else _DEFAULT_SECONDS
+    return float(text) if re.fullmatch(r"0*[1-9][0-9]{0,5}", text) else _DEFAULT_SECONDS

@@ -101,7 +101,7 @@ def _note_end(run: Run, child: Child, ended: Ended) -> None:
 def figures_of(child: Child, ended: Ended, begin: float, end: float) -> Figures:
     """The kernel's counts, and the mean over a window of the samples."""
     sampler = child.sampler
-    tree = sampler.peak() if sampler and sampler.most_processes > 1 else None
+    tree = sampler.peak_together(ended.peak_bytes) if sampler and sampler.most_processes > 1 else None
     return {
         CPU.key: ended.user_seconds + ended.system_seconds,
         PEAK.key: float(ended.peak_bytes),

@@ -145,6 +145,12 @@ class MemorySampler:
         """The highest sampled sum over all processes."""
         return max((sample.resident for sample in self.samples), default=None)
 
+    def peak_together(self, of_largest: int) -> Optional[int]:
+        """The peak of all processes; None without a sample. It is no lower than that of the largest process, which the
+        kernel counts and the samples may miss. Proportional sizes do not compare with it."""
+        highest = self.peak()
+        return highest if highest is None or self._shared_once else max(highest, of_largest)
+
     def peak_anonymous(self) -> Optional[int]:
         """The highest sampled sum of anonymous memory."""
         return max((sample.anonymous for sample in self.samples), default=None)

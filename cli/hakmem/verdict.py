@@ -42,7 +42,7 @@ class Verdict:
 def line(told: Verdict, width: Optional[int] = None) -> str:
     """The verdict of one line. A narrow width, with `hakmem: ` before the verdict, gets a shorter form."""
     ended = told.ended
-    peak = told.sampler.peak() if told.sampler.most_processes > 1 else None
+    peak = told.sampler.peak_together(ended.peak_bytes) if told.sampler.most_processes > 1 else None
     figures = [
         f"{ended.describe()} after {seconds(ended.wall_seconds)}",
         f"CPU {seconds(ended.user_seconds + ended.system_seconds)}",
@@ -83,7 +83,7 @@ def lines(told: Verdict) -> List[str]:
 def _resident(ended: Ended, sampler: MemorySampler) -> str:
     mean = sampler.mean(0.0, ended.wall_seconds)
     mean_text = f"{size(mean)} mean ({plural(len(sampler.samples), 'sample')})" if mean else "too short for a mean"
-    together = sampler.peak()
+    together = sampler.peak_together(ended.peak_bytes)
     if sampler.most_processes == 1 or together is None:
         return f"{size(ended.peak_bytes)} peak, {mean_text}"
     return (
@@ -144,7 +144,7 @@ def as_json(told: Verdict, command: List[str]) -> Dict[str, Any]:
         "user_seconds": ended.user_seconds,
         "system_seconds": ended.system_seconds,
         "peak_bytes": ended.peak_bytes,
-        "peak_tree_bytes": sampler.peak(),
+        "peak_tree_bytes": sampler.peak_together(ended.peak_bytes),
         "peak_anonymous_bytes": sampler.peak_anonymous(),
         "mean_bytes": sampler.mean(0.0, ended.wall_seconds),
         "minor_faults": ended.minor_faults,

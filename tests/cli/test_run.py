@@ -11,12 +11,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import List
+from types import SimpleNamespace
+from typing import Any, List
 
 import pytest
 from cli_support import ROOT, Compile, Tool
+from hakmem import verdict as verdicts
+from hakmem.engine import Ended
 from hakmem.errors import Failure
+from hakmem.measure import figures_of
+from hakmem.memory import MemorySampler, Sample
 from hakmem.program import resolve
+from hakmem.self_report import SelfReports
 
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 
@@ -259,6 +265,22 @@ def test_children_count(tool: Tool, busy: Path) -> None:
     assert verdict["most_processes"] == 3
     assert verdict["peak_tree_bytes"] > 58 << 20
     assert verdict["peak_bytes"] < 40 << 20
+
+
+def test_the_peak_of_all_is_no_lower_than_that_of_the_largest() -> None:
+    """Samples may miss a peak that the kernel counts."""
+    ended = Ended(0, 1.0, 0.1, 0.1, 80 << 20, 1, 0)
+    sampler = MemorySampler(os.getpid())
+    sampler.samples, sampler.most_processes = [Sample(0.1, 5 << 20, 0)], 2
+    told = verdicts.Verdict(1, ended, sampler, SelfReports(), "library", None)
+    assert "peak 80.0 MiB" in verdicts.line(told)
+    assert "80.0 MiB peak, too short" in verdicts.lines(told)[2]
+    assert verdicts.as_json(told, [])["peak_tree_bytes"] == ended.peak_bytes
+    child: Any = SimpleNamespace(sampler=sampler)
+    assert figures_of(child, ended, 0.0, 1.0)["peak_tree_bytes"] == ended.peak_bytes
+    sampler.samples.append(Sample(0.2, 90 << 20, 0))
+    assert sampler.peak_together(ended.peak_bytes) == 90 << 20
+    assert MemorySampler(1, shared_once=True).peak_together(1) is None
 
 
 def wait_for(process: subprocess.Popen[str], line: str) -> str:

@@ -186,10 +186,14 @@ def test_the_terminal_goes_away(
     watched.end()
 
 
-def test_a_terminal_that_can_do_little(terminal: Callable[..., Terminal], watched: Watched) -> None:
+@pytest.mark.parametrize("keys", [b"\x03", b"q\n", b"\x04"])
+def test_a_terminal_that_can_do_little(terminal: Callable[..., Terminal], watched: Watched, keys: bytes) -> None:
     """One picture below the other."""
     one = terminal(kind="dumb")
     one.until(lambda shown: shown.count(b"resident memory is") >= 2)
     assert b"\x1b[?" not in one.shown and b"q quits" not in one.shown
-    one.type(b"\x03")
-    assert one.ends() == 0
+    one.type(b"x\n")  # a line that means nothing
+    one.until_shown(b"resident memory is")
+    one.type(keys)
+    assert one.ends() == 0 and b"Traceback" not in one.shown
+    assert termios.tcgetattr(one.theirs) == one.setting

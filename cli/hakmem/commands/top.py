@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 import sys
+import time
 from typing import Optional
 
 import click
@@ -21,10 +22,11 @@ from hakmem.streams import OutputLost
 from hakmem.top.history import History, Look, parse
 from hakmem.top.looker import COMMAND, Looker
 from hakmem.top.picture import Frame, draw, waiting
-from hakmem.top.terminal import QUIT, STOP, Terminal
+from hakmem.top.terminal import QUIT, STOP, Lines, Terminal
 
 _WIDTH_OF_FILES = 110
 _ROWS_OF_ONCE = 20
+_LOOK_SECONDS = 0.2  # between looks for a line that the user types
 # A signal is the usual end.
 _GOOD_ENDS = (signal.SIGINT, signal.SIGTERM)
 # The reader of a pipe has ended, or a terminal was closed.
@@ -48,7 +50,8 @@ def top(once: bool, is_whole: bool, is_json: bool, interval: float, pid: int) ->
     console = Console(highlight=False)
     try:
         if once or is_json or not console.is_terminal or console.is_dumb_terminal:
-            _print_all(process, once, is_json, interval, _ROWS_OF_ONCE if once and not is_whole else None)
+            lines = Lines(console.is_terminal and not once)
+            _print_all(process, once, is_json, interval, _ROWS_OF_ONCE if once and not is_whole else None, lines)
         else:
             _watch(process, console, interval)
     except Ended as ended:
@@ -65,7 +68,9 @@ def top(once: bool, is_whole: bool, is_json: bool, interval: float, pid: int) ->
         process.close()
 
 
-def _print_all(process: Followed, once: bool, is_json: bool, interval: float, rows: Optional[int]) -> None:
+def _print_all(
+    process: Followed, once: bool, is_json: bool, interval: float, rows: Optional[int], lines: Lines
+) -> None:
     """Prints one picture below the other, for files, pipes, and dumb terminals."""
     history = History()
     while True:
@@ -84,7 +89,17 @@ def _print_all(process: Followed, once: bool, is_json: bool, interval: float, ro
                 say(failure.message)
         if once:
             return
-        process.lasts(interval)
+        if _has_quit(process, interval, lines):
+            return
+
+
+def _has_quit(process: Followed, interval: float, lines: Lines) -> bool:
+    """Waits for a time, less where the process ends. Returns whether the user ends the pictures meanwhile."""
+    end = time.monotonic() + interval
+    while (left := end - time.monotonic()) > 0 and process.lasts(min(left, _LOOK_SECONDS)):
+        if lines.has_quit():
+            return True
+    return False
 
 
 def _print_json(answer: bytes) -> None:

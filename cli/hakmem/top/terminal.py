@@ -115,3 +115,25 @@ class Terminal:
                 termios.tcsetattr(self._keys, termios.TCSANOW, self._setting)
             self.console.show_cursor(True)
             self.console.set_alt_screen(False)
+
+
+class Lines:
+    """What the user types at a terminal that shows text below text, such as a `dumb` one. Its setting stays as it is: a
+    key counts with the line that it is in."""
+
+    def __init__(self, is_terminal: bool) -> None:
+        has_keys = is_terminal and sys.stdin is not None and sys.stdin.isatty()
+        self._keys: Optional[int] = sys.stdin.fileno() if has_keys else None
+
+    def has_quit(self) -> bool:
+        """Whether a line that ends the pictures is there. A process in the background reads nothing: the kernel would
+        stop it."""
+        try:
+            if self._keys is None or os.tcgetpgrp(self._keys) != os.getpgrp():
+                return False
+            if not select.select([self._keys], [], [], 0)[0]:
+                return False
+            keys = os.read(self._keys, 4096)
+        except OSError:
+            keys = b""
+        return not keys or any(key in _KEYS_THAT_QUIT for key in keys)

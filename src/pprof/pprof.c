@@ -209,7 +209,7 @@ static uint64_t put_build_id(writer_t *writer, uintptr_t header) {
 static void put_mapping(writer_t *writer, const hk_module_mapping_t *mapping) {
   uint64_t path = 0, build_id = put_build_id(writer, mapping->header);
   if (*mapping->path != '\0') {
-    put_text(writer, mapping->path, strlen(mapping->path));
+    note(writer, hk_proto_put_path(writer->output, profile_string, mapping->path));
     path = writer->next_string++;
   }
   writer->mappings[writer->mapping_count++] = (code_range_t){mapping->start, mapping->end};

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 /* The lowest bits of a field's key: the encoding of its value. */
 enum { wire_number = 0, wire_bytes = 2, wire_shift = 3 };
 
@@ -47,11 +49,50 @@ void hk_proto_nested(hk_proto_t *message, unsigned field, const hk_proto_t *nest
   message->failed |= nested->failed;
 }
 
-bool hk_proto_put_text(hk_output_t *output, unsigned field, const char *text, size_t length) {
+static bool put_head(hk_output_t *output, unsigned field, size_t length) {
   unsigned char head[2 * HK_PROTO_NUMBER_BYTES];
   size_t head_bytes = encode(head, key(field, wire_bytes));
   head_bytes += encode(head + head_bytes, length);
-  return output->put(output, head, head_bytes) && (length == 0 || output->put(output, text, length));
+  return output->put(output, head, head_bytes);
+}
+
+bool hk_proto_put_text(hk_output_t *output, unsigned field, const char *text, size_t length) {
+  return put_head(output, field, length) && (length == 0 || output->put(output, text, length));
+}
+
+/* A character of a path, or a byte of none, as it is put. */
+typedef struct {
+  char text[8];
+  unsigned length;
+  unsigned path_bytes; /* that it stands for */
+} piece_t;
+
+static piece_t first_piece(const char *path) {
+  static const char digits[] = "0123456789abcdef";
+  unsigned char byte = (unsigned char)*path;
+  unsigned printable = hk_text_printable(path);
+  if (byte >= 0x80 && printable == 0)
+    return (piece_t){{'\\', 'u', 'd', 'c', digits[byte >> 4], digits[byte & 15]}, 6, 1};
+  piece_t piece = {.length = printable > 0 ? printable : 1};
+  piece.path_bytes = piece.length;
+  memcpy(piece.text, path, piece.length);
+  return piece;
+}
+
+bool hk_proto_put_path(hk_output_t *output, unsigned field, const char *path) {
+  size_t length = 0;
+  piece_t piece;
+  for (const char *rest = path; *rest != '\0'; rest += piece.path_bytes) {
+    piece = first_piece(rest);
+    length += piece.length;
+  }
+  if (length == strlen(path)) return hk_proto_put_text(output, field, path, length);
+  bool is_put = put_head(output, field, length);
+  for (const char *rest = path; is_put && *rest != '\0'; rest += piece.path_bytes) {
+    piece = first_piece(rest);
+    is_put = output->put(output, piece.text, piece.length);
+  }
+  return is_put;
 }
 
 bool hk_proto_put(hk_output_t *output, unsigned field, const hk_proto_t *message) {

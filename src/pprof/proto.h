@@ -34,6 +34,9 @@ void hk_proto_nested(hk_proto_t *message, unsigned field, const hk_proto_t *nest
 /* Put a field of the outermost message. Return false when the message has failed, or the receiver takes no more. */
 bool hk_proto_put(hk_output_t *output, unsigned field, const hk_proto_t *message);
 bool hk_proto_put_text(hk_output_t *output, unsigned field, const char *text, size_t length);
+/* Puts a path, which may have any bytes, as UTF-8: readers refuse a whole profile for a text that is none. A byte of no
+ * printable character becomes \udcNN, as Python writes names of files; an ASCII control character stays. */
+bool hk_proto_put_path(hk_output_t *output, unsigned field, const char *path);
 bool hk_proto_put_number(hk_output_t *output, unsigned field, uint64_t value);
 
 HK_C_END

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -13,8 +14,9 @@ from xml.etree import ElementTree
 
 import pytest
 from cli_support import Compile, Tool
+from hakmem.profile.schema import profile_class
 from profile_support import named
-from watched_support import SOURCE, Watched
+from watched_support import SOURCE, Watched, plain
 
 LEAKY = r"""
 #include <stdlib.h>
@@ -89,6 +91,19 @@ def test_control_characters_in_a_message_are_escaped(tool: Tool, tmp_path: Path)
     done = subprocess.run(tool.words("run", "--", name), cwd=tmp_path, capture_output=True, timeout=60, check=False)
     told = b"hakmem: ./caf\xe9\\x1b[31m\\x9b\\nhakmem: all is well\\u202e: not found\n"
     assert (done.returncode, done.stderr) == (127, told)
+
+
+def test_a_profile_that_the_library_writes(tool: Tool, library: Path, leaky: str) -> None:
+    """Other readers refuse one with a text that is no UTF-8. This tool finds the file all the same."""
+    options = {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_RATE": "1", "HAKMEM_PROFILE_FILE": str(tool.folder / "p.pb.gz")}
+    subprocess.run([leaky], env={**plain(library), **options}, check=True, timeout=60)
+    message = profile_class()()
+    message.ParseFromString(gzip.decompress((tool.folder / "p.pb.gz").read_bytes()))
+    texts = [text.decode("utf-8") for text in message.string_table]
+    assert any(text.endswith(r"/caf\udce9/leaky") for text in texts)
+    for name in ("p.pb.gz", "again.pb.gz"):
+        done = good(tool, "profile", "--by", "alloc", "-o", "again.pb.gz", "--input", name)
+        assert re.search(rb" main$", done.stdout, re.MULTILINE) and b"leaky" not in done.stderr, done
 
 
 def test_a_plot_has_such_a_title(tool: Tool, library: Path, leaky: str) -> None:

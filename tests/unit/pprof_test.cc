@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -147,6 +148,23 @@ std::vector<uint64_t> Numbers(const std::string &bytes) {
 uint64_t NumberOf(const Message &message, uint64_t field) {
   auto found = message.find(field);
   return found == message.end() ? 0 : found->second.number;
+}
+
+// A byte of no printable character is written as Python writes it in names of files; other text stays.
+TEST(Proto, APathIsUtf8) {
+  const std::pair<const char *, const char *> paths[] = {
+      {"/usr/lib/a b\\\n\x01", "/usr/lib/a b\\\n\x01"},
+      {"/\xc3\xa9\xe2\x82\xac", "/\xc3\xa9\xe2\x82\xac"},
+      {"/caf\xe9/\xc3\xa9", "/caf\\udce9/\xc3\xa9"},
+      {"\xff\xed\xa0\x80\xc2\x85\xe2\x82", "\\udcff\\udced\\udca0\\udc80\\udcc2\\udc85\\udce2\\udc82"},
+  };
+  for (const auto &[path, text] : paths) {
+    Receiver receiver;
+    EXPECT_TRUE(hk_proto_put_path(&receiver.output, 6, path));
+    Message message = Parse(receiver.bytes);
+    ASSERT_EQ(message.count(6), 1u);
+    EXPECT_EQ(message.find(6)->second.bytes, text);
+  }
 }
 
 constexpr hk_profile_span_t kSpan = {524288, 1700000000000000000, 1700000009000000000, 5000000000};

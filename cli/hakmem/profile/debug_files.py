@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from dataclasses import dataclass, field
 from itertools import product
@@ -15,6 +16,7 @@ from hakmem.regular_file import open_regular
 
 DEBUG_FOLDERS = ("/usr/lib/debug",)
 _DELETED = " (deleted)"
+_BYTE = re.compile(r"\\udc([89a-f][0-9a-f])")
 _CHUNK = 1 << 20
 
 
@@ -26,11 +28,19 @@ class MappedFile:
     is_replaced: bool  # another file has the path now
 
 
+def _with_bytes(path: str) -> str:
+    found = _BYTE.sub(lambda match: chr(0xDC00 + int(match[1], 16)), path)
+    return found.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
 def files_of(path: str) -> Iterator[MappedFile]:
     """The files that a path of the kernel's list of mappings may mean, the name as it stands first.
 
-    The kernel writes a newline as `\\012` and appends ` (deleted)`; a name may have either by itself."""
-    for name in dict.fromkeys((path, path.replace("\\012", "\n"))):
+    The kernel writes a newline as `\\012` and appends ` (deleted)`; a profile has a byte that is no UTF-8 as `\\udcNN`
+    (src/pprof/pprof.c). A name may have any of them by itself."""
+    with_bytes = _with_bytes(path)
+    names = (path, path.replace("\\012", "\n"), with_bytes, with_bytes.replace("\\012", "\n"))
+    for name in dict.fromkeys(names):
         yield MappedFile(name, False)
         if name.endswith(_DELETED):
             yield MappedFile(name[: -len(_DELETED)], True)

@@ -117,6 +117,8 @@ def test_pages_that_sources_name_can_be_printed() -> None:
         (("stats", "-5"), 2, "-5 is neither an option nor a PID"),
         (("stats", ""), 2, "'' is no PID"),
         (("stats", "0"), 2, "0 is no PID"),
+        (("stats", "9" * 5000), 2, "9 is no PID"),
+        (("guard", "--rate", "9" * 5000, "1"), 2, "9 is no RATE"),
         (("profile", "0"), 2, "0 is no PID"),
         (("leaks", "0"), 2, "0 is no PID"),
         (("report", "-o", "page.html", "0"), 2, "0 is no PID"),

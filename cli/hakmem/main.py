@@ -63,10 +63,17 @@ def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:
 def main() -> None:
     """Exit codes: docs/cli.md."""
     streams.guard()
-    for number in STOPPING_SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
+    heard = [number for number in STOPPING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    try:
+        for number in heard:
             signal.signal(number, _interrupt)
-    sys.exit(_run())
+        code = _run()
+    except Interrupted as again:  # while the command ended
+        code = EXIT_SIGNAL_BASE + again.signal_number
+    # From here on a signal ends the process without a traceback.
+    for number in heard:
+        signal.signal(number, signal.SIG_DFL)
+    sys.exit(code)
 
 
 def _run() -> int:

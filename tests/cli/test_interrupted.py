@@ -32,3 +32,27 @@ def test_ctrl_c_during_the_imports(start: str) -> None:
     code = INTERRUPTED.replace("CLI", repr(str(CLI))) + STARTS[start].replace("CLI", repr(str(CLI)))
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+# The command hears a signal, and one more arrives.
+AGAIN = """
+import atexit, os, signal, sys
+sys.path.insert(0, CLI)
+from hakmem import main
+main.cli.main = lambda **_: os.kill(os.getpid(), signal.SIGTERM)
+def interrupt(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+MOMENTS = {
+    "message": ("main.say = interrupt", 128 + signal.SIGINT),
+    "exit": ("main.say = lambda _: None; atexit.register(interrupt)", -signal.SIGINT),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_at_the_end(moment: str) -> None:
+    """Neither while the command tells of the first signal nor while Python ends there is a traceback."""
+    what, code = MOMENTS[moment]
+    words = [sys.executable, "-I", "-c", f"{AGAIN.replace('CLI', repr(str(CLI)))}{what}\nmain.main()"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")

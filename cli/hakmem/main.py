@@ -47,6 +47,9 @@ class _Commands(WholeSummaries):
         return GROUPS
 
 
+click.Context.formatter_class = usage.Formatter
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": usage.WIDTH})
 @click.version_option(__version__, prog_name="hakmem")
 def cli() -> None:

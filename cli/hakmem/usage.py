@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from typing import Dict, Sequence
+from typing import Dict, Sequence, Tuple
 
 import click
 
@@ -15,6 +15,7 @@ WIDTH = 100
 _NARROWEST_OF_CLICK = 50
 _LEAST = 24  # a narrower terminal wraps the lines
 _MARGIN = 2
+_SHARE_OF_TERMS = 3  # a third of the width at the most
 _LONGEST_SUMMARY = 200
 _SEE = "(see: "
 # click's words for its types.
@@ -39,6 +40,17 @@ class WholeSummaries(click.Group):
             rows = [(name, command.get_short_help_str(_LONGEST_SUMMARY)) for name, command in commands if command]
             with formatter.section(title):
                 formatter.write_dl(rows, col_spacing=3)
+
+
+class Formatter(click.HelpFormatter):
+    """Writes what an option means below it where there is too little room beside it."""
+
+    def write_dl(self, rows: Sequence[Tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """As click's."""
+        longest = min(max((len(term) for term, _ in rows), default=0), col_max)
+        if self.width < _NARROWEST_OF_CLICK and longest * _SHARE_OF_TERMS > self.width:
+            col_max = col_spacing = _MARGIN
+        super().write_dl(rows, col_max, col_spacing)
 
 
 def columns() -> int:

@@ -25,6 +25,14 @@ GROUPS: Dict[str, Sequence[str]] = {
     "Learn and measure": ("bench", "learn", "help"),
 }
 _COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+# What commands import besides click, and the packages that have it.
+_PACKAGES = {
+    "rich": "rich",
+    "elftools": "pyelftools",
+    "google": "protobuf",
+    "prometheus_client": "prometheus-client",
+    "tomli": "tomli",
+}
 
 
 class _Commands(WholeSummaries):
@@ -102,10 +110,22 @@ def _run() -> int:
     except OSError as error:
         say(_reason(error))
         return EXIT_CANNOT
+    except ModuleNotFoundError as error:
+        say(_missing(error))
+        return EXIT_CANNOT
     except Interrupted as interrupted:
         say(f"stopped by {signal.Signals(interrupted.signal_number).name}; nothing was written")
         return EXIT_SIGNAL_BASE + interrupted.signal_number
     return code or (EXIT_CANNOT if streams.has_lost_result(sys.stderr) else 0)
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    """Commands import what they need. A package of pip brings all of it, `make install` does not."""
+    name = (error.name or "").partition(".")[0]
+    if name not in _PACKAGES:
+        raise error
+    package = f"python3-{_PACKAGES[name]}"
+    return f"{sys.executable} has no module {name}. On Debian and Ubuntu: sudo apt-get install {package}"
 
 
 def _reason(error: OSError) -> str:

@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Sequence
 
 import pytest
-from cli_support import CLI, Tool
+from cli_support import CLI, START, Tool
 from hakmem import paths, plot
 from hakmem.errors import Failure
 from hakmem.launcher import PROGRAM, launcher
+from profile_support import named
 
 
 @pytest.fixture
@@ -94,3 +95,23 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, of_pip: bool,
     with pytest.raises(Failure, match=rf"plots need matplotlib.*: {how}$") as refused:
         plot.check("x.svg")
     assert refused.value.exit_code == 125
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "words"),
+    [
+        ("elftools", "pyelftools", ("run", "--", "true")),
+        ("rich", "rich", ("--help",)),
+        ("google", "protobuf", ("diff", "p.pb.gz", "p.pb.gz")),
+        ("prometheus_client", "prometheus-client", ("metrics", "1")),
+    ],
+)
+def test_a_missing_package_is_named(tool: Tool, module: str, package: str, words: Sequence[str]) -> None:
+    """`make install` brings none."""
+    (tool.folder / "p.pb.gz").write_bytes(named({("main",): (1, 1, 1, 1)}))
+    code = f"import sys; sys.modules[{module!r}] = None\n{START}"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, *words], cwd=tool.folder, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (125, "", 1), done.stderr
+    assert f"apt-get install python3-{package}" in done.stderr or f"package {package} is missing" in done.stderr

@@ -14,9 +14,21 @@ from hakmem.errors import Failure
 LIBRARY = "libhakmem.so"
 FAST_LIBRARY = "libhakmem-fast.so"
 SECURE_LIBRARY = "libhakmem-secure.so"
-# The built files of an installed package: tools/build_wheel.py puts them there.
-_PACKAGED = Path(__file__).resolve().parent / "native"
+# `make install` makes it a link to the folder hakmem of lib, lib64, or Debian's folder of the processor.
+_NATIVE = Path(__file__).resolve().parent / "native"
 _LIBRARY_FOLDERS = (Path("/usr/local/lib"), Path("/usr/lib"))
+
+
+def _find_packaged() -> Path:
+    """The built files of an installed package: tools/build_wheel.py puts them there. The link leads from the folders'
+    names: a folder above it, such as /usr/local/share, may be a link itself, to another disk."""
+    named = Path(os.path.abspath(__file__)).parent
+    if _NATIVE.is_symlink() and not _NATIVE.exists():
+        return Path(os.path.normpath(named / os.readlink(_NATIVE)))
+    return _NATIVE
+
+
+_PACKAGED = _find_packaged()
 
 
 def checkout() -> Optional[Path]:
@@ -53,9 +65,8 @@ def known_to_linker() -> Dict[str, Path]:
 
 
 def library_folders_of_prefix() -> List[Path]:
-    """Folders of libraries below the prefix that this package is installed to. `native` is a link to the folder hakmem
-    of lib, lib64, or Debian's folder of the processor."""
-    if not _PACKAGED.is_symlink():
+    """Folders of libraries below the prefix that this package is installed to."""
+    if _PACKAGED == _NATIVE and not _NATIVE.is_symlink():
         return []
     own = _PACKAGED.resolve().parent
     return [own, own.parent, own.parent / "lib"]

@@ -115,3 +115,24 @@ def test_a_missing_package_is_named(tool: Tool, module: str, package: str, words
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (125, "", 1), done.stderr
     assert f"apt-get install python3-{package}" in done.stderr or f"package {package} is missing" in done.stderr
+
+
+def test_a_prefix_whose_share_is_a_link(library: Path, tmp_path: Path) -> None:
+    """From there no relative way leads back to the libraries."""
+    prefix, share = tmp_path / "usr", tmp_path / "another" / "disk" / "share"
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "lib" / "hakmem").mkdir(parents=True)
+    package = share / "hakmem" / "python" / "hakmem"
+    shutil.copytree(CLI / "hakmem", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (prefix / "share").symlink_to(share)
+    (package / "native").symlink_to("../../../../lib/hakmem")
+    for name in (paths.LIBRARY, PROGRAM):
+        shutil.copy(library.with_name(name), prefix / "lib" / "hakmem" / name)
+    script = prefix / "bin" / "hakmem"
+    script.write_text((CLI / "hakmem.in").read_text().replace("@to_python@", "../share/hakmem/python"))
+    done = subprocess.run(
+        [sys.executable, "-I", str(script), "run", "-v", "--", "/bin/sh", "-c", "exit 7"], cwd="/",
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 7, done.stderr
+    assert f"({prefix / 'lib' / 'hakmem' / paths.LIBRARY})" in done.stderr

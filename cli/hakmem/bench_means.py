@@ -51,6 +51,15 @@ def _load(file: Path) -> Document:
     return document
 
 
+def of_stored(name: str) -> Optional[Means]:
+    """The means of a file of results, or of the latest in a folder; None as below."""
+    document = read(name)
+    try:
+        return means(document)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise Failure(f"{name} is damaged: {type(error).__name__} {error!s:.60}") from None
+
+
 def of_results(results: Results) -> Means:
     """The means of a run that has just ended; empty where no workload ended under every allocator."""
     document = json.loads(bench_report.as_json(results))

@@ -344,6 +344,8 @@ def test_stored_results_are_drawn(tool: Tool, tmp_path: Path) -> None:
         (("new.json", "a.png"), 2, ".svg"), (("absent.json", "a.svg"), 2, "No such file"),
         (("not.json", "a.svg"), 2, "no results of hakmem bench"), (("empty", "a.svg"), 125, "no results"),
         (("none.json", "a.svg"), 125, "no workload that every allocator ended"),
+        (("lacks.json", "a.svg"), 125, "lacks.json is damaged: KeyError"),
+        (("odd.json", "a.svg"), 125, "odd.json is damaged: TypeError"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn(tool: Tool, tmp_path: Path, words: tuple[str, str], code: int, said: str) -> None:
@@ -351,6 +353,9 @@ def test_what_cannot_be_drawn(tool: Tool, tmp_path: Path, words: tuple[str, str]
     (tmp_path / "not.json").write_text("[]")
     (tmp_path / "new.json").write_text(stored(ROWS))
     (tmp_path / "none.json").write_text(stored({}))
+    lacks = {"settings": {"time_utc": "2026"}, "workloads": [1]}
+    (tmp_path / "lacks.json").write_text(json.dumps(lacks))
+    (tmp_path / "odd.json").write_text(json.dumps({**lacks, "allocators": [{"name": "glibc"}]}))
     done = tool("bench", "--draw", *words)
     assert (done.returncode, done.stdout) == (code, "") and said in done.stderr
     assert not (tmp_path / "a.svg").exists()

@@ -160,7 +160,7 @@ def _draw_stored(results: str, target: str) -> None:
     if Path(target).suffix != ".svg":
         raise Failure(f"--draw {target}: expected a name that ends with .svg", EXIT_USAGE)
     plot.check_matplotlib()
-    found = bench_means.means(bench_means.read(results))
+    found = bench_means.of_stored(results)
     if found is None:
         raise Failure(f"{results}: no workload that every allocator ended")
     with reserve(target) as (file,):

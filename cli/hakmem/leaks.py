@@ -150,7 +150,8 @@ def lines(leaks: Leaks, rows: int, width: Optional[int] = None) -> List[str]:
         text += ["", f"{_amount(leaks, leaks.of['reachable'])} still reachable"]
         if leaks.of["unjudged"].samples:
             text.append(
-                f"{_amount(leaks, leaks.of['unjudged'])} were allocated during the scan, which cannot judge them"
+                f"{_amount(leaks, leaks.of['unjudged'])} were allocated during the scan, or are guarded: it cannot "
+                "judge them"
             )
     return [part for line in text for part in fold(line, width, "      " if line.startswith(" ") else "  ")]
 

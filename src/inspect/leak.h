@@ -19,7 +19,7 @@ HK_C_BEGIN
 typedef enum {
   hk_leak_unreachable,
   hk_leak_reachable,
-  hk_leak_unjudged, /* no scan was made, or the block was allocated during the scan */
+  hk_leak_unjudged, /* no scan was made, or the block was allocated during the scan, or is guarded */
   hk_leak_kind_count
 } hk_leak_kind_t;
 

@@ -131,7 +131,7 @@ void hk_leak_report_text(hk_format_t *out, hk_leak_t *leak) {
     put_sites(out, leak, hk_leak_unreachable);
     put_total(out, leak, hk_leak_reachable, "still reachable");
     if (leak->all[hk_leak_unjudged].samples > 0) {
-      put_total(out, leak, hk_leak_unjudged, "were allocated during the scan, which cannot judge them");
+      put_total(out, leak, hk_leak_unjudged, "were allocated during the scan, or are guarded: it cannot judge them");
     }
   } else {
     put_total(out, leak, hk_leak_unjudged, "not freed");

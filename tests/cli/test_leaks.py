@@ -65,6 +65,16 @@ def test_without_a_scan(tool: Tool, library: Path, loser: Path) -> None:
     assert "12,000 bytes in 8 blocks not freed" in done.stderr
 
 
+def test_guarded_blocks_are_not_judged(tool: Tool, library: Path, loser: Path) -> None:
+    """The scan does not look at their slots, and says so."""
+    done = tool("leaks", "--scan", "--library", library, "--set", "guard=1", "--", loser, 7)
+    told = "12,000 bytes in 8 blocks were allocated during the scan, or are guarded: it cannot judge them\n"
+    assert done.returncode == 0 and told in done.stderr, done.stderr
+    options = {"LD_PRELOAD": str(library), "HAKMEM_GUARD": "1", "HAKMEM_LEAKS": "scan", "HAKMEM_PROFILE_RATE": "1"}
+    own = subprocess.run([loser, "7"], env=options, capture_output=True, text=True, timeout=60, check=False)
+    assert f"hakmem: leaks: {told.replace('12,000', '12000')}" in own.stderr, own.stderr
+
+
 def test_the_next_command_keeps_the_options(tool: Tool, library: Path, loser: Path) -> None:
     """Those that change what is measured, and the exit code."""
 

@@ -69,6 +69,14 @@ static bool is_coming(hk_heap_t *heap, const hk_block_t *block) {
   return is_on_list(NULL, hk_load_acquire(&heap->shared.incoming), block);
 }
 
+/* The link of a block that is under way to its owner has the under-way bit, that of every other free block has not.
+ * Copies of contents that were never set mostly show the latter. So a live block that holds one spares a walk that makes
+ * a system call for each block under way, and for each batch of each heap. */
+static bool may_be_under_way(const hk_block_t *block) {
+  void *link;
+  return hk_os_peek(&block->next, &link) && hk_remote_is_under_way(link);
+}
+
 bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
   if (HK_HARDENED) return !hk_live_bit_is_set(hk_live_bit_of(block));
   hk_heap_t *owner = hk_load_relaxed(&span->owner);
@@ -78,6 +86,7 @@ bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
     return true;
   if (is_listed(owner, &hk_heap_effective_list(owner, span->class_index)->free, owner, block)) return true;
   if (is_listed(owner, &span->own.free, owner, block)) return true;
+  if (!may_be_under_way(block)) return false;
   if (is_coming(owner, block)) return true;
   bool moved = hk_load_racy(&span->moved);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {

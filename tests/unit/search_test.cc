@@ -5,6 +5,7 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
+#include "os/call_count.h"
 #include "os/copy_out.h"
 #include "unit/verify_driver.h"
 
@@ -95,6 +96,27 @@ HK_FRESH_TEST(Search, FindsBlocksInAnyHeapsOutbox) {
   for (hk_heap_t *other : others) hk_remote_flush(other);
   hk_remote_drain(owner);
   for (hk_block_t *block : blocks) EXPECT_TRUE(hk_search_free(SpanOf(block), block));
+}
+
+// A search among what other threads have on its way takes a system call a block, and a copy of what a block of the
+// thread's own lists holds cannot be there.
+HK_FRESH_TEST(Search, WalksNoOtherThreadsBlocksForACopyOfALocalOne) {
+  enum { sent_count = 3000, calls_most = 100 };
+  hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
+  hk_block_t *model = Alloc(heap, 20), *held = Alloc(heap, 20);
+  (void)FreeOwn(heap, model);
+  MakeLookFree(held, model);
+  for (int i = 0; i < 40; i++) (void)hk_heap_take();
+  for (int i = 0; i < sent_count; i++) {
+    hk_block_t *block = Alloc(heap, 1);
+    hk_remote_free_now(SpanOf(block), block);
+  }
+  hk_block_t *waiting = Alloc(heap, 20);
+  hk_remote_free(other, SpanOf(waiting), waiting);
+  uint64_t before = hk_call_count(hk_call_other);
+  EXPECT_FALSE(hk_search_free(SpanOf(held), held));
+  EXPECT_LT(hk_call_count(hk_call_other) - before, uint64_t{calls_most});
+  EXPECT_TRUE(hk_search_free(SpanOf(waiting), waiting));
 }
 
 // The lists that two threads can make by freeing one block.

@@ -23,10 +23,17 @@
 #define EXTRA __attribute__((visibility("default"), weak))
 #endif
 
-/* C23's names, and one that glibc has without a declaration. */
+/* C23's names, and those that glibc has without a declaration. */
 void free_sized(void *block, size_t size);
 void free_aligned_sized(void *block, size_t alignment, size_t size);
 void cfree(void *block);
+void *__libc_malloc(size_t size);
+void __libc_free(void *block);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+void *__libc_valloc(size_t size);
+void *__libc_pvalloc(size_t size);
 
 /* Here, so that a program which links the C library's names from libhakmem.a has it, and one that takes only hakmem_
  * names out of the archive has not. */
@@ -69,4 +76,17 @@ EXTRA struct mallinfo2 mallinfo2(void) { return hakmem_mallinfo2(); }
 EXTRA int malloc_info(int options, FILE *stream) { return hakmem_malloc_info(options, stream); }
 EXTRA void malloc_stats(void) { hakmem_malloc_stats(); }
 EXTRA int mallopt(int parameter, int value) { return hakmem_mallopt(parameter, value); }
+#endif
+
+#if HK_WEAK_RUNTIME && !HK_ON_MUSL
+/* The names by which a program that wraps malloc calls the C library's own. It wraps few functions, as a rule, and
+ * frees by these names what it has from the others. An archive has none of them: a program that is linked statically
+ * gets them from the file of the C library that defines malloc too. */
+EXPORT void *__libc_malloc(size_t size) { return hakmem_malloc(size); }
+EXPORT void __libc_free(void *block) { hakmem_free(block); }
+EXPORT void *__libc_calloc(size_t count, size_t size) { return hakmem_calloc(count, size); }
+EXPORT void *__libc_realloc(void *block, size_t size) { return hakmem_realloc(block, size); }
+EXPORT void *__libc_memalign(size_t alignment, size_t size) { return hakmem_memalign(alignment, size); }
+EXPORT void *__libc_valloc(size_t size) { return hakmem_valloc(size); }
+EXPORT void *__libc_pvalloc(size_t size) { return hakmem_pvalloc(size); }
 #endif

@@ -52,6 +52,12 @@ def test_blocks_cross_the_border_to_the_c_library(runner: Runner, program: Calla
     runner.expect([program("libc_blocks")], "ok\n")
 
 
+def test_a_program_that_wraps_malloc(runner: Runner, program: Callable[[str], Path]) -> None:
+    """It calls the C library's functions by `__libc_malloc` and the like, and frees by them what it has from others."""
+    assert runner.plain([program("wraps_malloc")]) == Outcome(0, b"ok\n", b"")
+    runner.expect([program("wraps_malloc")], "ok\n")
+
+
 def test_malloc_stats_goes_to_stderr(runner: Runner, program: Callable[[str], Path]) -> None:
     outcome = runner.under([program("malloc_stats")])
     assert (outcome.code, outcome.stdout) == (0, b"ok\n")

@@ -1,4 +1,5 @@
-/* space/extent.c - L3. See extent.h.
+  /* The last slab of a longer extent may still say what began there before. */
+  if (!is_tag_locked(first) || first->head != first || bytes_of(first) < bytes) return false;/* space/extent.c - L3. See extent.h.
  *
  * In the child of fork every link may be half set, if another thread was in the middle of a change: `is_changing` says
  * so. Then all extents are forgotten, and the child loses their addresses. Their tags stay in the descriptors. So a tag

@@ -64,8 +64,8 @@ void fake_os_fail_all(fake_os_call_t call, bool fail);
  * limit. */
 void fake_os_limit_mapped(size_t bytes);
 
-/* Sets a function to run before each reserve, purge, collapse or start of a thread, and after each move that succeeds;
- * other calls run none. It stands for another thread, or the C library. NULL: none. */
+/* Sets a function to run before each reserve, purge, collapse, hk_os_resident_bytes or start of a thread, and after
+ * each move that succeeds; other calls run none. It stands for another thread, or the C library. NULL: none. */
 void fake_os_set_hook(fake_os_call_t call, void (*hook)(void));
 
 /* The calls since the reset, failed ones too. */

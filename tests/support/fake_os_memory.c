@@ -344,6 +344,7 @@ bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident)
 }
 
 size_t hk_os_resident_bytes(void *start, size_t bytes) {
+  fake_os_announce(fake_os_resident);
   if (!fake_os_grant(fake_os_resident)) return 0;
   fake_os_lock();
   require_pages("resident_bytes", (uintptr_t)start, bytes);

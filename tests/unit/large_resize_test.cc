@@ -3,6 +3,10 @@
 #include "fresh_test.h"
 #include "unit/large_driver.h"
 
+extern "C" {
+#include "space/large_prefault.h"
+}
+
 using namespace hk_test;
 
 namespace {
@@ -213,6 +217,45 @@ HK_FRESH_TEST(Large, IsNotCopiedToOrFromMemoryThatTheProgramDidNotWrite) {
   memset(full, 1, 12 * HK_MIB);
   EXPECT_TRUE(Free(full));
   EXPECT_FALSE(IsCopied(hollow, 8 * HK_MIB)) << "the block is hollow";
+}
+
+// Other threads take a dirty extent apart while a thread looks at it without a lock: the block before it ends, two
+// blocks get all of its addresses, and the first of them ends. The last slab of what that one leaves was the first one
+// of the extent, and its descriptor still says what began there.
+char *before_extent, *behind_it;
+
+void TakeTheExtentApart() {
+  fake_os_set_hook(fake_os_resident, nullptr);
+  EXPECT_TRUE(Free(before_extent));
+  char *over_its_start = Alloc(HK_MIB + 2 * HK_SLAB_BYTES);
+  EXPECT_EQ(over_its_start, before_extent);
+  behind_it = Alloc(8 * HK_MIB - HK_SLAB_BYTES);
+  EXPECT_EQ(behind_it, over_its_start + HK_MIB + 2 * HK_SLAB_BYTES);
+  EXPECT_TRUE(Free(over_its_start));
+}
+
+HK_FRESH_TEST(Large, IsNotCopiedToAnExtentThatOthersTookApartMeanwhile) {
+  constexpr size_t kBefore = HK_MIB + HK_SLAB_BYTES;
+  RetainEverything();
+  char *range = Alloc(kBefore + 8 * HK_MIB, HK_SUPERSLAB_BYTES), *block = Alloc(4 * HK_MIB, HK_GIB);
+  memset(range, 1, kBefore + 8 * HK_MIB);
+  memset(block, 2, 4 * HK_MIB);
+  EXPECT_TRUE(Free(range));
+  before_extent = Alloc(kBefore);
+  ASSERT_EQ(before_extent, range);
+  hk_large_prefault_note_end(AddressOf(block)); /* no other look comes first */
+  fake_os_fail_all(fake_os_resize, true);
+  fake_os_set_hook(fake_os_resident, TakeTheExtentApart);
+  bool is_copied = true;
+  char *moved = static_cast<char *>(hk_large_resize(SlabOf(block), block, 6 * HK_MIB, &is_copied));
+  ASSERT_NE(moved, nullptr);
+  EXPECT_FALSE(is_copied);
+  EXPECT_TRUE(moved + 6 * HK_MIB <= range || moved >= range + kBefore + 8 * HK_MIB);
+  memset(behind_it, 3, 8 * HK_MIB - HK_SLAB_BYTES);
+  ExpectBig(behind_it, 8 * HK_MIB - HK_SLAB_BYTES);
+  EXPECT_TRUE(Holds(moved, 4 * HK_MIB, UINT64_C(0x0202020202020202)));
+  EXPECT_EQ(Alloc(HK_MIB + 2 * HK_SLAB_BYTES), range);
+  ExpectNothingLost();
 }
 
 // The block is as it was, and nothing else is there.

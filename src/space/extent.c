@@ -1,5 +1,4 @@
-  /* The last slab of a longer extent may still say what began there before. */
-  if (!is_tag_locked(first) || first->head != first || bytes_of(first) < bytes) return false;/* space/extent.c - L3. See extent.h.
+/* space/extent.c - L3. See extent.h.
  *
  * In the child of fork every link may be half set, if another thread was in the middle of a change: `is_changing` says
  * so. Then all extents are forgotten, and the child loses their addresses. Their tags stay in the descriptors. So a tag
@@ -160,12 +159,13 @@ static void check_extent_locked(const hk_slab_t *first) { (void)first; }
 
 /* Links an extent behind `older` in the order of age. */
 static void link_locked(hk_extent_t extent, uint64_t since, hk_list_t *older) {
-  hk_slab_t *first = hk_slab_of((void *)extent.start);
+  hk_slab_t *first = hk_slab_of((void *)extent.start), *last = last_slab(extent);
   first->free_list = (hk_free_list_t *)extent.start;
   first->zero = extent.zero;
+  hk_store_relaxed(&last->bytes, HK_SLAB_BYTES); /* for hk_region_map_find_below: the extent ends here */
   hk_store_relaxed(&first->bytes, extent.bytes);
   tag(first, first, since);
-  tag(last_slab(extent), first, since);
+  tag(last, first, since);
   bin_push_locked(first);
   hk_list_insert_after(older, &first->extent.link);
   sum_up_locked(1, extent, true);
@@ -340,7 +340,8 @@ uintptr_t hk_extent_find_dirty_locked(size_t bytes) {
 
 bool hk_extent_take_at_locked(uintptr_t start, size_t bytes, hk_extent_t *taken) {
   hk_slab_t *first = hk_slab_of((void *)start);
-  if (!is_tag_locked(first) || start_of(first) != start || bytes_of(first) < bytes) return false;
+  /* The last slab of a longer extent may still say what began there before. */
+  if (!is_tag_locked(first) || first->head != first || bytes_of(first) < bytes) return false;
   *taken = split_locked(first, start, bytes);
   return true;
 }

@@ -111,8 +111,8 @@ typedef struct hk_slab {
     uint32_t drain_round; /* ... and the round in which it counted them (heap/purge_drain.c) */
     uint32_t ahead_slabs; /* of a large block (space/large_fill.h); 0 when it ends */
   };
-  /* Usable bytes of a run or a large block; length of a free extent; in the head of a span: mapped bytes of its last
-   * slab (short_span.h). */
+  /* Usable bytes of a run or a large block; length of a free extent, and in its last slab that slab's; in the head of a
+   * span: mapped bytes of its last slab (short_span.h). */
   _Atomic(size_t) bytes;
   struct hk_superslab *superslab; /* NULL for large blocks and free extents */
 

@@ -278,6 +278,27 @@ HK_FRESH_TEST(Verify, AKeptLargeBlocksExtentIsFreeWhereverItIsLookedAt) {
   for (char *block : blocks) EXPECT_EQ(hk_verify_thoroughly(block).verdict, hk_verdict_foreign);
 }
 
+// The last slab of an extent may have begun a longer one before.
+HK_FRESH_TEST(Verify, WhatLiesBehindAFreeExtentIsForeign) {
+  constexpr size_t kBytes = 6 * HK_MIB, kFirst = HK_MIB + HK_SLAB_BYTES, kLonger = kFirst + HK_SLAB_BYTES;
+  hk_option.retain = HK_TIB;
+  auto alloc = [](size_t bytes) { return static_cast<char *>(hk_large_alloc(bytes, 1, &zero)); };
+  char *start = alloc(kBytes);
+  ASSERT_TRUE(hk_large_free(hk_slab_of(start), start));
+  ASSERT_EQ(alloc(kFirst), start);
+  ASSERT_TRUE(hk_large_free(hk_slab_of(start), start));
+  ASSERT_EQ(alloc(kLonger), start);
+  char *behind = alloc(kBytes - kLonger);
+  ASSERT_EQ(behind, start + kLonger);
+  ASSERT_TRUE(hk_large_free(hk_slab_of(behind), behind));
+  (void)hk_purge_down_to(0);
+  ASSERT_TRUE(hk_large_free(hk_slab_of(start), start));
+  EXPECT_EQ(hk_verify_thoroughly(start + kFirst).verdict, hk_verdict_free);
+  EXPECT_EQ(hk_verify_thoroughly(behind - 1).verdict, hk_verdict_free);
+  for (size_t offset : {size_t{0}, HK_SLAB_BYTES, HK_MIB})
+    EXPECT_EQ(hk_verify_thoroughly(behind + offset).verdict, hk_verdict_foreign) << offset;
+}
+
 HK_FRESH_TEST(Verify, ALargeBlockIsFoundFromAnotherRegionToo) {
   constexpr size_t kBytes = HK_GIB + 4 * HK_MIB; /* ends in another region than it begins */
   char *big = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));

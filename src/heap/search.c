@@ -77,14 +77,22 @@ static bool may_be_under_way(const hk_block_t *block) {
   return hk_os_peek(&block->next, &link) && hk_remote_is_under_way(link);
 }
 
+/* Returns whether the bin of the class leads to the block, or the list that stands in for it in a sampled heap. Blocks
+ * change places when the owner begins to be sampled, and when that ends. It reads no pointer of another heap but that
+ * to the lists: the record that has them may not be seen yet. */
+static bool is_in_class(hk_heap_t *owner, unsigned class_index, const hk_block_t *block) {
+  const hk_free_list_t *before = hk_load_relaxed(&owner->effective_lists);
+  if (before != owner->bin && is_listed(owner, &before[class_index].free, owner, block)) return true;
+  if (is_listed(owner, &owner->bin[class_index].free, owner, block)) return true;
+  const hk_free_list_t *after = hk_load_relaxed(&owner->effective_lists);
+  return after != before && after != owner->bin && is_listed(owner, &after[class_index].free, owner, block);
+}
+
 bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
   if (HK_HARDENED) return !hk_live_bit_is_set(hk_live_bit_of(block));
   hk_heap_t *owner = hk_load_relaxed(&span->owner);
   if (owner == NULL) return false;
-  if (is_listed(owner, &owner->bin[span->class_index].free, owner, block)) return true;
-  if (hk_heap_is_sampled(owner) && is_listed(owner, &owner->countdowns->shadow[span->class_index].free, owner, block))
-    return true;
-  if (is_listed(owner, &hk_heap_effective_list(owner, span->class_index)->free, owner, block)) return true;
+  if (is_in_class(owner, span->class_index, block)) return true;
   if (is_listed(owner, &span->own.free, owner, block)) return true;
   if (!may_be_under_way(block)) return false;
   if (is_coming(owner, block)) return true;

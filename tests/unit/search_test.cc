@@ -9,6 +9,10 @@
 #include "os/copy_out.h"
 #include "unit/verify_driver.h"
 
+extern "C" {
+#include "heap/sample_countdown.h"
+}
+
 using namespace hk_test;
 
 namespace {
@@ -189,6 +193,27 @@ HK_FRESH_TEST(Search, FollowsNoLinkThatLeadsOutOfTheOwnersBlocks) {
     }
     heap->bin[class_index].free = HK_LIST_END;
   }
+}
+
+// While another thread's heap becomes sampled, its new lists may be seen before the record that they are in. Free
+// blocks are in the bins, and in the shadow lists of those that are closed.
+HK_FRESH_TEST(Search, OfASampledHeapReadsTheListsAlone) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> freed, held;
+  for (unsigned class_index : {20u, 66u}) {
+    for (int i = 0; i < 6; i++) (i % 2 ? freed : held).push_back(Alloc(heap, class_index));
+  }
+  ASSERT_TRUE(hk_sampling_begin(HK_MIB));
+  hk_sample_countdown_follow(heap);
+  ASSERT_TRUE(hk_heap_is_sampled(heap));
+  for (hk_block_t *block : freed) (void)FreeOwn(heap, block);
+  ASSERT_NE(hk_heap_effective_list(heap, 20), &heap->bin[20]);
+  ASSERT_EQ(hk_heap_effective_list(heap, 66), &heap->bin[66]);
+  hk_sample_countdowns_t *countdowns = heap->countdowns;
+  heap->countdowns = nullptr;
+  for (hk_block_t *block : freed) EXPECT_TRUE(hk_search_free(SpanOf(block), block));
+  for (hk_block_t *block : held) EXPECT_FALSE(hk_search_free(SpanOf(block), block));
+  heap->countdowns = countdowns;
 }
 
 #if !HK_SANITIZED /* it reads what the owner writes plainly, and says so */

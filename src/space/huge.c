@@ -300,7 +300,6 @@ static void forbid_left(const hk_huge_terms_t *terms, uintptr_t start, size_t by
 void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes, bool is_new) {
   hk_huge_terms_t terms = find_terms();
   size_t advised_bytes = bytes;
-  slab->born_ms = (uint32_t)hk_os_coarse_ms();
   look_at_open_blocks();
   hk_lock_acquire(hk_lock_space);
   bool is_known = !hk_thp_policy_is_ignorant(&huge.blocks, &terms, bytes);

@@ -43,22 +43,6 @@ void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_
 /* Notes the end of a block that the caller has freed, before it becomes a free extent. */
 void hk_huge_note_end_of_block(hk_slab_t *slab, uintptr_t start, size_t bytes);
 
-/* The advice of a large block that is about to move, and when it was made. */
-typedef struct {
-  uint8_t advice; /* hk_thp_advice_t */
-  uint32_t born_ms;
-} hk_huge_block_t;
-
-HK_INLINE hk_huge_block_t hk_huge_block(const hk_slab_t *slab) {
-  return (hk_huge_block_t){.advice = slab->huge, .born_ms = slab->born_ms};
-}
-
-/* Notes that another block's pages have become this one's. */
-HK_INLINE void hk_huge_note_moved_block(hk_slab_t *slab, hk_huge_block_t moved) {
-  slab->huge = moved.advice;
-  slab->born_ms = moved.born_ms;
-}
-
 /* Looks at some superslabs, if the last look was at least HK_HUGE_LOOK_MS ago. For the purge thread's visits. */
 void hk_huge_visit(uint64_t now_ms);
 

@@ -62,7 +62,7 @@ static void count_locked(size_t count, size_t bytes) {
   hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, bytes);
 }
 
-static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool zero) {
+static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool zero, uint64_t now_ms) {
   hk_slab_t *slab = hk_slab_of((void *)start);
   if (HK_HARDENED) {
     slab->is_lone = is_lone;
@@ -73,6 +73,7 @@ static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool ze
   slab->huge = hk_huge_leave;
   slab->is_open = false;
   slab->ahead_slabs = 0;
+  slab->born_ms = (uint32_t)now_ms; /* here: hk_large_fill_look reads it */
   if (zero) hk_large_fill_begin_locked(slab, start, bytes);
   hk_store_relaxed(&slab->bytes, bytes);
   hk_slab_set_state(slab, hk_slab_large);
@@ -88,7 +89,7 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
   bool found = hk_extent_take_locked(bytes, alignment, preferred_alignment(bytes), &extent);
   if (found) {
     if (extent.zero) hk_dirty_note_touched_locked(&hk_dirty_extents, bytes);
-    describe_locked(extent.start, bytes, false, extent.zero);
+    describe_locked(extent.start, bytes, false, extent.zero, now_ms);
   }
   hk_purge_end_change(now_ms);
   if (!found) return NULL;
@@ -125,7 +126,7 @@ static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *zero) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_dirty_note_touched_locked(&hk_dirty_extents, bytes);
-  describe_locked((uintptr_t)block, bytes, is_lone, true);
+  describe_locked((uintptr_t)block, bytes, is_lone, true, now_ms);
   hk_purge_end_change(now_ms);
   *zero = true;
   return block;
@@ -275,7 +276,7 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   /* The descriptor ends first. As soon as the pages have moved, another thread may have the old addresses, and it
    * writes the descriptor for its own memory. */
   hk_slab_t *moved = hk_slab_of(target);
-  hk_huge_block_t advised = hk_huge_block(slab);
+  uint8_t advice = slab->huge;
   hk_lock_acquire(hk_lock_space);
   bool was_open = slab->is_open;
   hk_large_fill_move_locked(slab, old_bytes, moved, new_bytes);
@@ -287,7 +288,7 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
     (void)hk_large_free(moved, target);
     return NULL;
   }
-  hk_huge_note_moved_block(moved, advised);
+  moved->huge = advice;
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -old_bytes);
@@ -309,7 +310,7 @@ static bool take_dirty(uintptr_t start, size_t bytes) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   bool is_taken = hk_extent_take_at_locked(start, bytes, &extent);
-  if (is_taken) describe_locked(start, bytes, false, false);
+  if (is_taken) describe_locked(start, bytes, false, false, now_ms);
   hk_purge_end_change(now_ms);
   if (is_taken) hk_stat_add(hk_stat_large_reuse, 1);
   return is_taken;

@@ -56,6 +56,7 @@ void hk_large_fill_change_locked(hk_slab_t *slab, uintptr_t start, size_t old_by
 }
 
 void hk_large_fill_move_locked(hk_slab_t *slab, size_t old_bytes, hk_slab_t *target, size_t new_bytes) {
+  target->born_ms = slab->born_ms;
   set_locked(target, new_bytes, new_bytes, true,
              slab->huge == hk_huge_ask ? new_bytes : hk_large_fill_ahead_bytes(slab));
   set_locked(slab, old_bytes, 0, false, 0);

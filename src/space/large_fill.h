@@ -32,7 +32,7 @@ void hk_large_fill_begin_locked(hk_slab_t *slab, uintptr_t start, size_t bytes);
  * advised to be huge, all of it is ahead. */
 void hk_large_fill_change_locked(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes);
 
-/* Notes that a block's pages become another block's, which is open since its start. */
+/* Notes that a block's pages become another block's, which is open since its start and as old as the block. */
 void hk_large_fill_move_locked(hk_slab_t *slab, size_t old_bytes, hk_slab_t *target, size_t new_bytes);
 
 /* Notes that an open block was found filled. */

@@ -14,6 +14,11 @@
 #include "unit/large_driver.h"
 #include "unit/rendezvous.h"
 
+extern "C" {
+#include "os/lock.h"
+#include "space/large_fill.h"
+}
+
 using namespace hk_test;
 
 namespace {
@@ -418,6 +423,21 @@ HK_FRESH_TEST(Large, ThreadsShareNothing) {
   ExpectUsage(0, 0);
   ExpectCached(0, 0);
   ExpectNothingLost();
+}
+
+// The block before it at these addresses was made an hour earlier.
+HK_FRESH_TEST(Large, ABlockOfDirtyMemoryIsAsOldAsItself) {
+  char *start = FreeRange(8 * HK_MIB);
+  fake_os_advance(UINT64_C(3600) * 1000 * 1000 * 1000);
+  uint32_t now_ms = static_cast<uint32_t>(hk_os_coarse_ms());
+  ASSERT_EQ(Alloc(4 * HK_MIB), start);
+  fake_os_advance(10 * 1000 * 1000);
+  ASSERT_EQ(Resize(start, 6 * HK_MIB), start) << "which opens it";
+  memset(start, 1, 6 * HK_MIB);
+  hk_large_filled_t filled = {0, 0};
+  ASSERT_TRUE(hk_large_fill_look(&filled));
+  EXPECT_EQ(filled.bytes, 6 * HK_MIB);
+  EXPECT_EQ(filled.born_ms, now_ms);
 }
 
 }  // namespace

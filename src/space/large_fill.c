@@ -118,9 +118,10 @@ bool hk_large_fill_look(hk_large_filled_t *filled) {
   hk_lock_release(hk_lock_space);
   if (slab == NULL || hk_large_fill_probe(start, bytes, ahead_bytes) < HK_HUGE_PROBES) return false;
   hk_lock_acquire(hk_lock_space);
-  /* Meanwhile the block may have ended, and another one may have its addresses. */
+  /* Meanwhile the block may have ended, and another one may have its addresses; or its pages were made resident ahead
+   * of the program. */
   bool is_same = fill.open[place] == start && hk_slab_state(slab) == hk_slab_large && slab->is_open &&
-                 hk_load_relaxed(&slab->bytes) == bytes;
+                 hk_load_relaxed(&slab->bytes) == bytes && hk_large_fill_ahead_bytes(slab) == ahead_bytes;
   if (is_same) {
     hk_large_fill_end_locked(slab);
     fill.open[place] = 0;

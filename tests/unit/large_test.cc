@@ -440,4 +440,24 @@ HK_FRESH_TEST(Large, ABlockOfDirtyMemoryIsAsOldAsItself) {
   EXPECT_EQ(filled.born_ms, now_ms);
 }
 
+char *looked_at;
+
+void PutAheadMeanwhile() {
+  fake_os_set_hook(fake_os_resident, nullptr);
+  hk_lock_acquire(hk_lock_space);
+  hk_large_fill_put_ahead_locked(SlabOf(looked_at), 4 * HK_MIB);
+  hk_lock_release(hk_lock_space);
+}
+
+// Its thread makes a new block resident ahead of the program, while another thread looks at it.
+HK_FRESH_TEST(Large, WhatBecomesResidentDuringALookIsNotFilled) {
+  looked_at = Alloc(4 * HK_MIB);
+  memset(looked_at, 1, 4 * HK_MIB);
+  fake_os_set_hook(fake_os_resident, PutAheadMeanwhile);
+  hk_large_filled_t filled = {0, 0};
+  EXPECT_FALSE(hk_large_fill_look(&filled));
+  EXPECT_TRUE(SlabOf(looked_at)->is_open);
+  EXPECT_TRUE(hk_large_fill_look(&filled)) << "a look at the contents";
+}
+
 }  // namespace

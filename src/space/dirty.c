@@ -466,16 +466,18 @@ void hk_dirty_set_costs_locked(uint64_t now_ms, uint64_t purge_ns, uint64_t faul
 }
 
 void hk_dirty_copy_learned(hk_learn_t *copy) {
+  uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  look_at_options_locked(hk_os_coarse_ms());
+  look_at_options_locked(now_ms);
   make_up_locked(NULL);
   *copy = dirty.retention.learn;
   hk_lock_release(hk_lock_space);
 }
 
 hk_learn_record_verdict_t hk_dirty_import_learned(const unsigned char *bytes, size_t length) {
+  uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  look_at_options_locked(hk_os_coarse_ms());
+  look_at_options_locked(now_ms);
   make_up_locked(NULL);
   hk_learn_record_verdict_t verdict = hk_learn_import(&dirty.retention.learn, bytes, length);
   hk_lock_release(hk_lock_space);

@@ -54,8 +54,9 @@ static hk_block_t *count_blocks(hk_block_t **first) {
 
 /* Returns whether only the heap's chain leads to the span: see purge_drain.h. */
 static bool is_in_chain_alone(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
-  return count == hk_span_capacity(span) && hk_load_relaxed(&span->carved) == count &&
-         hk_load_relaxed(&span->owner) == heap &&
+  /* The owner first: another heap's thread may be making its span shorter. */
+  return hk_load_relaxed(&span->owner) == heap && count == hk_span_capacity(span) &&
+         hk_load_relaxed(&span->carved) == count &&
          hk_load_acquire(&heap->state[span->class_index].active) != span; /* with hk_span_put_to_rest and switch_to */
 }
 

@@ -131,4 +131,44 @@ HK_FRESH_TEST(PurgeDrainThreads, NothingIsLostAndNothingTwice) {
   course.ExpectAllHome(2 * blocks * rounds);
 }
 
+// A block of a span that has moved waits for the old owner. The new owner makes the span shorter, of which the purge
+// thread sees the owner alone. ThreadSanitizer notices more: the two threads have no order, though one comes after the
+// other.
+void ShortenAMovedSpanThatIsMet(hk_heap_t *first, hk_heap_t *second, hk_heap_t *other, unsigned class_index) {
+  hk_block_t *block = Alloc(first, class_index);
+  hk_slab_t *span = SpanOf(block);
+  RemoteFree(other, block);
+  EXPECT_FALSE(hk_heap_give_back(first));
+  ASSERT_EQ(SpanOf(Alloc(second, class_index)), span);
+  ASSERT_EQ(hk_load_relaxed(&span->owner), second) << "the span has moved";
+  ASSERT_TRUE(hk_heap_take_this(first));
+  hk_remote_flush(other);
+  ExpectWaiting(first, 1);
+  unsigned slabs = span->slab_count;
+  std::atomic<bool> is_drained{false};
+  std::thread shortener([&] {
+    while (!is_drained.load(std::memory_order_relaxed)) std::this_thread::yield();
+    EXPECT_TRUE(hk_heap_claim_spans(second));
+    EXPECT_EQ(hk_span_shorten(second, span), hk_shorten_done);
+    hk_heap_unclaim_spans(second);
+  });
+  std::thread purger([&] {
+    EXPECT_EQ(hk_purge_drain(kNow, 0), nullptr);
+    is_drained.store(true, std::memory_order_relaxed);
+  });
+  purger.join();
+  shortener.join();
+  EXPECT_LT(span->slab_count, slabs);
+  ExpectWaiting(first, 1);
+  (void)hk_remote_drain(first);
+  hk_remote_flush(first);
+}
+
+// Spans of several slabs, of whose blocks a batch has room for more than one.
+HK_FRESH_TEST(PurgeDrainThreads, ReadsNoMoreOfAnotherHeapsSpanThanItsOwner) {
+  hk_heap_t *first = hk_heap_take(), *second = hk_heap_take(), *other = hk_heap_take();
+  for (unsigned class_index = hk_class_of(8 * HK_KIB) + 1; hk_class_bytes(class_index) <= 16 * HK_KIB; class_index++)
+    ShortenAMovedSpanThatIsMet(first, second, other, class_index);
+}
+
 }  // namespace

@@ -33,7 +33,10 @@ static void init(hk_heap_t *heap) {
 static void reset_class(hk_heap_t *heap, unsigned class_index) {
   hk_bin_state_t *state = &heap->state[class_index];
   heap->bin[class_index] = (hk_free_list_t){.free = HK_LIST_END};
-  if (heap->countdowns != NULL) heap->countdowns->shadow[class_index] = (hk_free_list_t){.free = HK_LIST_END};
+  if (heap->countdowns != NULL) {
+    heap->countdowns->shadow[class_index] = (hk_free_list_t){.free = HK_LIST_END};
+    hk_store_relaxed(&heap->countdowns->of[class_index].is_open, hk_class_is_mid(class_index));
+  }
   hk_store_release(&state->active, NULL);
   state->partial = (hk_list_t){NULL, NULL};
   state->carve_count = state->room = 0;

@@ -58,4 +58,23 @@ TEST(ReusedPart, BeginsWithoutBlocksOfTheHeapThatEnded) {
   hakmem_profile_stop();
 }
 
+// The next part finds its bins closed when the profile begins again.
+TEST(ReusedPart, FollowsAProfileThatBeginsAfterwards) {
+  if (!hakmem_profile_start(20000)) GTEST_SKIP() << "this variant has no profile";
+  for (unsigned turn = 0; turn < 10; turn++) {
+    UseAndEnd(hakmem_heap_create("ends", nullptr), turn);
+    hakmem_profile_stop();
+    hakmem_heap_t *heap = hakmem_heap_create("next", nullptr);
+    std::vector<Block> blocks;
+    for (size_t size : kSizes) {
+      for (unsigned i = 0; i < 10; i++) blocks.push_back(Alloc(heap, size, i));
+    }
+    ASSERT_TRUE(hakmem_profile_start(20000));
+    blocks.push_back(Alloc(heap, 40, turn)); /* which begins with a slow path */
+    for (size_t i = 0; i < blocks.size(); i += 2) hakmem_free(blocks[i].start);
+    UseAndEnd(heap, turn);
+  }
+  hakmem_profile_stop();
+}
+
 }  // namespace

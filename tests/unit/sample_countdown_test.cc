@@ -191,4 +191,22 @@ void ExpectClosedWhileIdle(uint32_t left, uint32_t more) {
 HK_FRESH_TEST(CountdownWhileIdle, ItsBlocksGoBack) { ExpectClosedWhileIdle(5, 0); }
 HK_FRESH_TEST(CountdownWhileIdle, WithThoseThatComeLater) { ExpectClosedWhileIdle(5, 10); }
 
+// As the part of a named heap that ended, whose bin was open (heap/part.c).
+HK_FRESH_TEST(SampleCountdown, AHeapThatWasResetHasNoOpenBin) {
+  hk_heap_t *heap = hk_heap_take();
+  const unsigned kClass = hk_class_of(kSize);
+  ASSERT_TRUE(hk_sampling_begin(kRate));
+  hk_sample_countdown_follow(heap);
+  hk_span_set_open(heap, kClass, true);
+  ASSERT_TRUE(hk_sampling_end());
+  hk_heap_reset(heap);
+  (void)Alloc(heap, kClass);
+  hk_block_t *block = Alloc(heap, kClass);
+  ASSERT_TRUE(hk_sampling_begin(kRate));
+  hk_sample_countdown_follow(heap);
+  EXPECT_EQ(SpanOf(block)->free_list, hk_heap_effective_list(heap, kClass));
+  (void)FreeOwn(heap, block);
+  EXPECT_EQ(hk_heap_effective_list(heap, kClass)->free, block);
+}
+
 }  // namespace

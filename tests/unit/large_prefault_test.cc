@@ -4,9 +4,12 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
+#include "unit/large_driver.h"
+
+extern "C" {
 #include "policy/prefault_policy.h"
 #include "space/large_prefault.h"
-#include "unit/large_driver.h"
+}
 
 using namespace hk_test;
 

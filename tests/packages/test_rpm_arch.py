@@ -113,3 +113,6 @@ def test_the_recipes() -> None:
     assert names <= {name.replace("-", "_") for name in re.findall(r"^Requires: +python3-(\S+)$", spec, re.MULTILINE)}
     depends = re.search(r"^depends=\((.*)\)$", recipe, re.MULTILINE)
     assert depends and names <= {name.replace("-", "_") for name in re.findall(r"python-(\S+)", depends[1])}
+    # CMake's project has both languages. Arch has their compilers wherever packages are made.
+    needed = set(re.findall(r"^BuildRequires: +(\S+)", spec, re.MULTILINE))
+    assert {"gcc", "gcc-c++", "cmake", "ninja-build"} <= needed

@@ -17,6 +17,9 @@ FUZZ_SECONDS ?= 60
 SOAK_OPERATIONS ?= 1000000000
 # Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
 WERROR ?= OFF
+# Spaces are escaped, not quoted: the shell still reads a `~` as the home folder.
+EMPTY :=
+PLACE = $(subst $(EMPTY) $(EMPTY),\ ,$(or $(PREFIX),/usr/local))
 RUN_TESTS = $(PYTHON) tools/run_tests.py --jobs $(JOBS) --werror $(WERROR)
 
 .PHONY: help
@@ -188,11 +191,11 @@ crate: ## make and build the Rust crate hakmem-alloc, dist/hakmem-alloc-VERSION.
 .PHONY: install
 install: lib ## install libraries, tool, man pages and more to PREFIX (default /usr/local), below DESTDIR if set
 	@tools/bootstrap.sh $(if $(DESTDIR),--check) install
-	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+	cmake --install $(BUILD) --prefix $(PLACE)
 
 .PHONY: uninstall
 uninstall: lib ## remove what make install installs to PREFIX (default /usr/local), below DESTDIR if set
-	tools/uninstall.sh $(BUILD) $(or $(PREFIX),/usr/local)
+	tools/uninstall.sh $(BUILD) $(PLACE)
 
 .PHONY: deb
 deb: ## build the Debian packages libhakmem0, libhakmem-dev and hakmem-tools into dist/

@@ -34,3 +34,24 @@ def test_the_first_run_takes_the_new_interpreter(target: str, tmp_path: Path) ->
         check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert "build/venv starts t" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    "prefix, expected", [("a folder", "a folder"), ("~/.local", "HOME/.local"), ("", "/usr/local")]
+)
+@pytest.mark.parametrize("target", ["install", "uninstall"])
+def test_the_prefix_is_one_word(target: str, prefix: str, expected: str, tmp_path: Path) -> None:
+    """Also with spaces. A shell that does not expand `PREFIX=~/.local` leaves that to the recipe's."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    show = '#!/bin/sh\nfor word in "$@"; do echo "<$word>"; done\n'
+    for name in ("tools/bootstrap.sh", "tools/uninstall.sh", "bin/cmake"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(show if "bootstrap" not in name else "#!/bin/sh\n")
+        file.chmod(0o755)
+    variables = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "MAKEFLAGS": "", "HOME": "HOME"}
+    done = subprocess.run(
+        ["make", "-s", target, f"PREFIX={prefix}"], cwd=tmp_path, env={**os.environ, **variables},
+        check=True, text=True, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == f"<{expected}>", done.stdout

@@ -184,8 +184,10 @@ attacks: lib ## attacks on the heap, RUNS times each, under hakmem and what make
 .PHONY: crate
 crate: ## make and build the Rust crate hakmem-alloc, dist/hakmem-alloc-VERSION.crate (needs cargo)
 	tools/bootstrap.sh crate
+	rm -f build/crate/package/*.crate
 	cargo package --manifest-path bindings/rust/Cargo.toml --locked --allow-dirty --target-dir build/crate
 	mkdir -p dist
+	rm -f dist/hakmem-alloc-*.crate
 	cp build/crate/package/hakmem-alloc-*.crate dist/
 
 .PHONY: install

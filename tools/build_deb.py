@@ -50,6 +50,14 @@ def sign_by_maintainer(debian: Path) -> None:
     changelog.write_text(text)
 
 
+def keep(product: Path, out: Path) -> Path:
+    """Copies a package into a folder, in the place of those of other versions: documents install `dist/NAME_*.deb`."""
+    name, _, rest = product.name.partition("_")
+    for old in out.glob(f"{name}_*_{rest.rpartition('_')[2]}"):
+        old.unlink()
+    return Path(shutil.copy2(product, out))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder for the packages")
@@ -67,8 +75,7 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     for pattern in PRODUCTS:
         for product in sorted(work.parent.glob(pattern)):
-            shutil.copy2(product, arguments.out)
-            print(f"deb: {arguments.out / product.name}")
+            print(f"deb: {keep(product, arguments.out)}")
     return 0
 
 

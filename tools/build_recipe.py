@@ -82,6 +82,9 @@ def main() -> int:
         if subprocess.run(command, cwd=work, stdin=subprocess.DEVNULL, check=False).returncode != 0:
             return 1
         arguments.out.mkdir(parents=True, exist_ok=True)
+        # Documents install all of them, so none of another version may stay.
+        for old in arguments.out.glob(f"hakmem-{PRODUCTS[arguments.kind]}"):
+            old.unlink()
         for product in sorted(work.rglob(PRODUCTS[arguments.kind])):
             shutil.copyfile(product, arguments.out / product.name)
             print(f"{arguments.kind}: {arguments.out / product.name}")

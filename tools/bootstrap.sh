@@ -37,6 +37,8 @@ die() {
   exit 1
 }
 have() { command -v "$1" >/dev/null 2>&1; }
+# compiles COMMAND LANGUAGE: whether a compiler, which may have several words, finds the C library's headers.
+compiles() { echo '#include <stdlib.h>' | $1 -x "$2" -fsyntax-only - >/dev/null 2>&1; }
 
 ACTIONLINT=v1.7.12
 
@@ -76,7 +78,9 @@ find_missing() {
     if [ ! -x build/venv/bin/python ] && [ -z "$(find_python)" ]; then missing+=(python3 python3-venv); fi
     return
   fi
-  if [ "$goal" != wheel ] && { ! have cc || ! have c++ || ! have make || [ ! -e /usr/include/stdio.h ]; }; then
+  # Of the variables that CMake and cargo read.
+  if [ "$goal" != wheel ] &&
+    { ! have make || ! compiles "${CC:-cc}" c || ! compiles "${CXX:-c++}" c++; }; then
     missing+=(build-essential)
   fi
   if [ "$goal" = crate ]; then

@@ -363,3 +363,12 @@ def test_a_build_with_optimisation_at_link_time(tmp_path: Path, ipo: str, flags:
     for source, symbol in {"dlopen.c": "hk_own_dlopen", "seccomp.c": "syscall"}.items():
         symbols = run("nm", "--defined-only", next(tmp_path.rglob(f"hakmem_override.dir/**/{source}.o")))
         assert symbol in symbols.split()
+
+
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="ccache is not installed")
+def test_a_build_where_ccache_cannot_write(tmp_path: Path) -> None:
+    """As in a container whose user has no home: there ccache compiles nothing."""
+    variables = {"CCACHE_DIR": "/proc/no/folder"}
+    said = run("cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path, "-DHK_TESTS=OFF", **variables)
+    assert "compiling without it" in said
+    run("cmake", "--build", tmp_path, "--target", "hakmem_link", **variables)

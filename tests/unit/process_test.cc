@@ -162,7 +162,7 @@ HK_FRESH_TEST(Process, APurgeThreadIsAllowedToTheProcessAndNoOtherOfItsNumber) {
 
 HK_FRESH_TEST(Process, AFileIsTheProcesssAndNoOthersOfItsNumber) {
   Begin();
-  static Folder folder;
+  Folder folder;
   static std::string name;
   static const char *value;
   static hk_output_file_t file;

@@ -255,7 +255,7 @@ def test_a_server_is_measured_under_its_load(tool: Tool, port: int, tmp_path: Pa
     assert "resident after the load" in done.stdout
     runs = json.loads((tmp_path / "all.json").read_text())["runs"]
     assert len(runs) == 4
-    assert all(run["after_bytes"] > 30 << 20 and 0.2 < run["wall_seconds"] < 5 for run in runs)
+    assert all(run["after_bytes"] > 30 << 20 and 0.2 < run["wall_seconds"] < 60 for run in runs)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,14 @@ def alive(group: int) -> List[str]:
     return found
 
 
+def expect_gone(group: int) -> None:
+    """A killed process may take a while to end on a busy machine; the programs would live longer than this waits."""
+    end = time.monotonic() + 60
+    while alive(group):
+        assert time.monotonic() < end, alive(group)
+        time.sleep(0.01)
+
+
 def test_exit_codes() -> None:
     assert run("sh", "-c", "exit 9")[1].exit_code == 9
     ended = run("sh", "-c", "kill -KILL $$")[1]
@@ -55,12 +63,12 @@ def test_exit_codes() -> None:
 
 def test_times() -> None:
     _, ended = run("sh", "-c", "sleep 0.3; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
-    assert 0.3 < ended.wall_seconds < 20
+    assert 0.3 < ended.wall_seconds < 60
     assert 0.01 < ended.user_seconds + ended.system_seconds < ended.wall_seconds
 
 
 def test_memory(busy: Path) -> None:
-    child, ended = run(str(busy), "64", "300")
+    child, ended = run(str(busy), "64", "1500")
     assert 64 * MIB < ended.peak_bytes < 70 * MIB
     assert ended.minor_faults > 100
     sampler = child.sampler
@@ -93,17 +101,15 @@ def test_what_cannot_be_executed() -> None:
 def test_time_out_ends_the_whole_group() -> None:
     begin = time.monotonic()
     child, ended = run("sh", "-c", "sleep 100 & sleep 100", timeout=0.3)
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 90
     assert ended.signal == signal.SIGKILL
-    time.sleep(0.1)
-    assert not alive(child.pid)
+    expect_gone(child.pid)
 
 
 def test_what_is_left_behind_is_ended() -> None:
     child, ended = run("sh", "-c", "sleep 100 & exit 0")
     assert ended.exit_code == 0
-    time.sleep(0.1)
-    assert not alive(child.pid)
+    expect_gone(child.pid)
 
 
 def test_an_interruption_ends_the_program() -> None:
@@ -112,8 +118,7 @@ def test_an_interruption_ends_the_program() -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         watch.until(lambda: child.ended is not None)
     assert caught.value.signal_number == signal.SIGTERM
-    time.sleep(0.1)
-    assert not alive(child.pid)
+    expect_gone(child.pid)
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(STOPPING_SIGNALS) == set()
 
 

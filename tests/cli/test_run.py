@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pty
@@ -235,7 +236,7 @@ def test_json_has_the_verdict(tool: Tool, tmp_path: Path, busy: Path) -> None:
     assert verdict["library_mapped"] is True
     assert 50 << 20 <= verdict["peak_bytes"] <= 60 << 20
     assert 40 << 20 <= verdict["mean_bytes"] <= verdict["peak_bytes"]
-    assert 2 <= verdict["wall_seconds"] < 20
+    assert 2 <= verdict["wall_seconds"] < 60
     assert verdict["minor_faults"] > 0
     on_stderr = tool("run", "--json", "-", "--", "echo", "hello")
     assert on_stderr.stdout == "hello\n"
@@ -337,9 +338,10 @@ def test_ctrl_c_arrives_once(tool: Tool, listener: Path) -> None:
     while b"pid" not in text:
         text += os.read(terminal, 1000)
     os.write(terminal, b"\x03")
-    deadline = time.monotonic() + 1
     os.set_blocking(terminal, False)
-    while time.monotonic() < deadline:
+    heard = f"heard {int(signal.SIGINT)}".encode()
+    deadline, patience = time.monotonic() + 1, time.monotonic() + 60
+    while time.monotonic() < (deadline if heard in text else patience):
         try:
             text += os.read(terminal, 1000)
         except BlockingIOError:
@@ -347,7 +349,7 @@ def test_ctrl_c_arrives_once(tool: Tool, listener: Path) -> None:
     os.kill(pid, signal.SIGTERM)
     assert os.WEXITSTATUS(os.waitpid(pid, 0)[1]) == 7
     os.close(terminal)
-    assert text.count(f"heard {int(signal.SIGINT)}".encode()) == 1
+    assert text.count(heard) == 1
 
 
 def wait_until_stopped(pid: int) -> None:
@@ -374,8 +376,12 @@ def test_it_stops_and_goes_on_with_the_program(tool: Tool, listener: Path, throu
 
 
 def test_the_starter_works_from_anywhere_and_through_links(tmp_path: Path) -> None:
-    if not (ROOT / "build/venv/.hakmem").is_file():
+    # On its first use it looks for the library and its packages. Both are there where the build runs this.
+    is_built = (ROOT / "build/release/libhakmem.so").is_file() and (ROOT / "build/release/hakmem-launch").is_file()
+    has_packages = sys.prefix == str(ROOT / "build/venv") and importlib.util.find_spec("matplotlib") is not None
+    if not (ROOT / "build/venv/.hakmem").is_file() and not (is_built and has_packages):
         pytest.skip("./hakmem was not used here yet: it would install its packages now")
+    subprocess.run([ROOT / "hakmem", "--version"], stdout=subprocess.DEVNULL, check=True)
     link = tmp_path / "link"
     link.symlink_to(ROOT / "hakmem")
     second = tmp_path / "second"

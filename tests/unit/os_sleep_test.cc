@@ -68,7 +68,7 @@ class Sleep : public ::testing::Test {
 
   // Asks until the answer is yes, or so often that it will not be.
   bool SleepsAtLast() {
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 100000; i++) {
       if (hk_os_thread_sleeps(&seen)) return true;
       usleep(100);
     }
@@ -127,7 +127,7 @@ TEST_F(Sleep, OnlyAThreadThatIsGoneHasEnded) {
   EXPECT_FALSE(hk_os_thread_has_ended(&seen));
   is_over = true;
   thread_.join();
-  for (int i = 0; i < 2000 && !hk_os_thread_has_ended(&seen); i++) usleep(100); /* the kernel may come after the join */
+  for (int i = 0; i < 100000 && !hk_os_thread_has_ended(&seen); i++) usleep(100); /* the kernel comes after the join */
   EXPECT_TRUE(hk_os_thread_has_ended(&seen));
   hk_os_thread_t self = hk_os_thread_self();
   EXPECT_FALSE(hk_os_thread_has_ended(&self));

@@ -146,7 +146,7 @@ def test_commands_that_look_inside(service: Run, place: Path) -> None:
     """Of a process that runs on the wheel's library: the tool attaches to it."""
     script = f"""
 LD_PRELOAD={library(place)} /bin/sleep 100 &
-/bin/sleep 0.5
+until /bin/grep -q libhakmem /proc/$!/maps; do /bin/sleep 0.05; done
 for command in 'stats --json' explain 'top --once'; do
   hakmem $command $! || echo "$command: exit code $?" >&2
 done

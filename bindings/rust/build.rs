@@ -34,6 +34,11 @@ fn main() {
     if target("OS") != "linux" || target("POINTER_WIDTH") != "64" {
         panic!("hakmem-alloc runs on 64-bit Linux only, and the target is {}", env::var("TARGET").unwrap_or_default());
     }
+    // docs.rs reads the Rust code alone, for targets for which it may have no C compiler.
+    println!("cargo:rerun-if-env-changed=DOCS_RS");
+    if env::var_os("DOCS_RS").is_some() {
+        return;
+    }
     let has = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
     let mut sources = vec![PathBuf::from("csrc/crate.c")];
     for folder in FOLDERS {
@@ -43,7 +48,12 @@ fn main() {
         sources.extend(OVERRIDE.map(PathBuf::from));
     }
     let switch = |on: bool| if on { "1" } else { "0" };
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    if target("ENV") == "musl" {
+        build.flag("-idirafter").flag(kernel_headers(&target("ARCH")));
+    }
+    forbid_link_time_optimisation();
+    build
         .files(sources)
         .includes(["csrc/src", "csrc/include"])
         .define("_GNU_SOURCE", "1")
@@ -67,6 +77,34 @@ fn main() {
     for folder in FOLDERS.iter().chain(&["override"]) {
         println!("cargo:rerun-if-changed=csrc/src/{folder}");
     }
+}
+
+/// Appends to the variables whose flags come last. Arch has `-flto` among them: the objects would have no code then,
+/// which rustc's linker needs, and link-time optimisation does not see the symbols that assembly defines.
+fn forbid_link_time_optimisation() {
+    let triple = env::var("TARGET").unwrap_or_default();
+    let of_target = [&triple, &triple.replace('-', "_")].map(|name| format!("CFLAGS_{name}"));
+    for name in ["CFLAGS", "HOST_CFLAGS", "TARGET_CFLAGS"].iter().copied().chain(of_target.iter().map(String::as_str)) {
+        if let Ok(flags) = env::var(name) {
+            env::set_var(name, format!("{flags} -fno-lto"));
+        }
+    }
+}
+
+/// Returns a folder of the kernel's headers, which Debian's musl-gcc lacks, and which are the same for every C library.
+fn kernel_headers(machine: &str) -> PathBuf {
+    let folder = PathBuf::from(env::var_os("OUT_DIR").unwrap()).join("kernel-headers");
+    fs::create_dir_all(&folder).unwrap();
+    for place in ["/usr/include".to_string(), format!("/usr/include/{machine}-linux-gnu")] {
+        for name in ["linux", "asm", "asm-generic"] {
+            let there = Path::new(&place).join(name);
+            #[cfg(unix)]
+            if there.exists() && !folder.join(name).exists() {
+                std::os::unix::fs::symlink(there, folder.join(name)).unwrap();
+            }
+        }
+    }
+    folder
 }
 
 /// Returns the C files of a folder, in the order of their names.

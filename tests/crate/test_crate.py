@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -149,6 +150,54 @@ def test_refuses_other_systems() -> None:
         script, status=101, CARGO_CFG_TARGET_OS="windows", CARGO_CFG_TARGET_POINTER_WIDTH="64", TARGET="x86_64-windows"
     )
     assert "hakmem-alloc runs on 64-bit Linux only, and the target is x86_64-windows" in said
+
+
+def build_script(**variables: str) -> list[str]:
+    """Runs build.rs in a folder of its own; returns the files that it leaves there."""
+    cargo("build", "--locked", "--target-dir", TARGET)
+    script = next(TARGET.glob("debug/build/hakmem-alloc-*/build-script-build"))
+    folder = Path(variables["OUT_DIR"])
+    machine = platform.machine()
+    of_cargo = {
+        "OS": "linux",
+        "POINTER_WIDTH": "64",
+        "ARCH": machine,
+        "ENV": "gnu",
+        "FAMILY": "unix",
+        "VENDOR": "unknown",
+    }
+    environment = {f"CARGO_CFG_TARGET_{name}": value for name, value in of_cargo.items()}
+    triple = f"{machine}-unknown-linux-gnu"
+    environment |= {
+        "TARGET": triple,
+        "HOST": triple,
+        "OPT_LEVEL": "2",
+        "DEBUG": "false",
+        "CARGO_MANIFEST_DIR": str(CRATE),
+    }
+    run(script, cwd=CRATE, **{**environment, **variables})
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_no_compiler_for_the_documentation(tmp_path: Path) -> None:
+    """docs.rs builds it for arm64 too."""
+    assert build_script(OUT_DIR=str(tmp_path), DOCS_RS="1", CC="/bin/false") == []
+
+
+@pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed")
+def test_musl_gcc_compiles_the_sources(tmp_path: Path) -> None:
+    """Debian's has no headers of the kernel."""
+    triple = f"{platform.machine()}-unknown-linux-musl"
+    left = build_script(OUT_DIR=str(tmp_path), TARGET=triple, CARGO_CFG_TARGET_ENV="musl", CC="musl-gcc")
+    assert "libhakmem.a" in left
+
+
+@pytest.mark.parametrize("name", ["CFLAGS", "HOST_CFLAGS"])
+def test_link_time_optimisation_of_the_environment(tmp_path: Path, name: str) -> None:
+    """As the builds of Arch have it: the objects have code, and the symbols that assembly defines."""
+    build_script(OUT_DIR=str(tmp_path), **{name: "-O2 -flto"})
+    sections = run("readelf", "-SW", tmp_path / "libhakmem.a")
+    assert ".text" in sections and ".gnu.lto" not in sections
 
 
 # ---- The package.

@@ -1,4 +1,5 @@
 # cmake -P, from meson.build: builds the static library of SOURCE in BUILD, and copies it and its link object to OUTPUT.
+# DEPFILE gets the names of the files that both are made of, for ninja.
 set(machine "")
 if(CROSS)
   set(machine -DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=${PROCESSOR}")
@@ -19,3 +20,8 @@ function(run)
 endfunction()
 run("${CMAKE_COMMAND}" --build "${BUILD}" --target hakmem_static)
 run("${CMAKE_COMMAND}" -E copy "${BUILD}/libhakmem-archive.a" "${BUILD}/hakmem-link.o" "${OUTPUT}")
+file(GLOB_RECURSE files "${SOURCE}/src/*" "${SOURCE}/include/*" "${SOURCE}/cmake/*")
+list(APPEND files "${SOURCE}/CMakeLists.txt")
+list(TRANSFORM files REPLACE "([ #])" "\\\\\\1")
+list(JOIN files " \\\n  " files)
+file(WRITE "${DEPFILE}" "${OUTPUT}/libhakmem-archive.a: \\\n  ${files}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -157,3 +158,11 @@ def test_meson(archive: Path, prefix: Path, tmp_path: Path, way: str) -> None:
     consumer.run(*meson, "compile", "-C", tmp_path / "build", **variables)
     assert consumer.run(tmp_path / "build" / "c_program", **variables) == f"{consumer.version()}\n"
     assert consumer.run(tmp_path / "build" / "cxx_program", **variables) == "ok\n"
+    if way == "wrap":
+        file = next((tmp_path / "subprojects").glob("hakmem-*/src/api/control.c"))
+        text = file.read_text()
+        changed = re.sub(r"return VERSION_TEXT\(.*\);", 'return "another";', text)
+        assert changed != text
+        file.write_text(changed)
+        consumer.run(*meson, "compile", "-C", tmp_path / "build", **variables)
+        assert consumer.run(tmp_path / "build" / "c_program", **variables) == "another\n", "the library is the old one"

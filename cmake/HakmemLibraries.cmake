@@ -80,6 +80,12 @@ function(hk_add_library target kind output_name)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
   endforeach()
   target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  # Before 2.34, glibc has threads and dlsym in libraries of their own.
+  set(visibility PRIVATE)
+  if(kind STREQUAL "STATIC")
+    set(visibility INTERFACE)
+  endif()
+  target_link_libraries(${target} ${visibility} -lpthread -ldl)
   set_target_properties(
     ${target}
     PROPERTIES OUTPUT_NAME ${output_name}

@@ -109,6 +109,9 @@ HAKMEM_EXPORT int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;
 struct mallinfo {
   int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
+#endif
+/* Nor has glibc this one before 2.33. zig has the headers of a newer glibc for each, and the macro is in those. */
+#if !defined(__GLIBC__) || (__GLIBC__ == 2 && __GLIBC_MINOR__ < 33 && !defined(__attr_dealloc))
 struct mallinfo2 {
   size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };

@@ -85,3 +85,28 @@ def test_the_least_language(compiler: str, standard: str) -> None:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+# What a program sees of a glibc before 2.33: no mallinfo2.
+OLD_MALLOC_H = """
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#undef __attr_dealloc
+#undef __GLIBC_MINOR__
+#define __GLIBC_MINOR__ 31
+struct mallinfo { int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
+"""
+
+
+@pytest.mark.parametrize("malloc_h", ["#include_next <malloc.h>\n", OLD_MALLOC_H], ids=["this glibc", "2.31"])
+def test_an_old_c_library(tmp_path: Path, malloc_h: str) -> None:
+    """Debian 11 and RHEL 8 have one."""
+    (tmp_path / "malloc.h").write_text(malloc_h)
+    (tmp_path / "program.c").write_text(
+        "#include <hakmem/hakmem.h>\nsize_t arena(void) { return hakmem_mallinfo2().arena; }\n"
+    )
+    words = ["cc", "-std=c11", "-Wall", "-Werror", "-fsyntax-only", f"-I{tmp_path}", f"-I{ROOT / 'include'}"]
+    done = subprocess.run([*words, tmp_path / "program.c"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -48,6 +49,9 @@ ARM64_LEFT_OUT = (
 TSAN_LONG = "^unit[.]refused_calls_test$"
 # Two processors have one shard: ThreadSanitizer is to see threads of several.
 SEVERAL_SHARDS = {"HAKMEM_SHARDS": "2"}
+# Builds of the same sources in different folders share ccache's objects. A stage whose builds have sources of their own
+# also sets CCACHE_BASEDIR: below that folder, those in the same place relative to the build are the same.
+CACHE = {"CCACHE_NOHASHDIR": "1"}
 # The libraries, and the tests that run under qemu: neither the stress tests nor preloaded programs.
 ARM64_TARGETS = ("hakmem", "hakmem_static", "hakmem_fast", "tests_unit", "tests_api")
 # The tests of the hardened variant. The preset debug has the same flags, and builds every library.
@@ -174,6 +178,7 @@ PACKAGE_TOOLS = {
     "RPM packages": "rpmbuild",
     "Arch package": "makepkg",
     "clean roots": "debootstrap",
+    "interface": "abidiff",
 }
 
 
@@ -265,11 +270,25 @@ def suite(name: str) -> list[str]:
     return [*PYTEST, f"tests/{name}"]
 
 
+def cache_folder() -> dict[str, str]:
+    """Names ccache's folder, for tools that give what they build a home of its own: debhelper, and Conan's test."""
+    if shutil.which("ccache") is None:
+        return {}
+    said = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True, check=False)
+    return {"CCACHE_DIR": said.stdout.strip()} if said.returncode == 0 else {}
+
+
 def artefacts(jobs: int) -> list[Stage]:
     """The stages of the ways to get hakmem: built, installed in clean places and used."""
     stages = [
         Stage("interface", [[sys.executable, "tools/check_abi.py"]], 3, "release build"),
-        Stage("consumers", [[*PYTEST, "-n", str(jobs), "tests/consumers"]], 130, "release build"),
+        Stage(
+            "consumers",
+            [[*PYTEST, "-n", str(jobs), "tests/consumers"]],
+            130,
+            "release build",
+            {"CCACHE_BASEDIR": tempfile.gettempdir(), **cache_folder()},
+        ),
         Stage("recipes", RECIPES, 100, "release build", {"HAKMEM_TEST_RECIPES": "all"}),
     ]
     if have_cargo() is None:
@@ -277,13 +296,13 @@ def artefacts(jobs: int) -> list[Stage]:
     # Last: it installs what `make deb` and the stages wheel and crate leave in dist/.
     debian = [["make", "deb"]] if shutil.which("dh") is not None else []
     others = [*suite("packages"), f"--ignore={RPM_AND_ARCH}"]
-    stages.append(Stage("packages", [*debian, others], 180, "wheel"))
+    stages.append(Stage("packages", [*debian, others], 180, "wheel", cache_folder()))
     return stages
 
 
 def rpm_and_arch() -> Stage:
     """The packages that need no other stage. By itself, because network and single processes take most of the time."""
-    return Stage("RPM and Arch", [[*PYTEST, RPM_AND_ARCH]], 120)
+    return Stage("RPM and Arch", [[*PYTEST, RPM_AND_ARCH]], 120, environment={"CCACHE_BASEDIR": "/var/tmp"})
 
 
 def ci(werror: str, jobs: int) -> Lanes:
@@ -369,7 +388,7 @@ class Run:
         with stage.log.open("wb") as log:
             for command in stage.commands:
                 done = subprocess.run(
-                    command, cwd=REPOSITORY, env={**os.environ, **stage.environment}, stdin=subprocess.DEVNULL,
+                    command, cwd=REPOSITORY, env={**os.environ, **CACHE, **stage.environment}, stdin=subprocess.DEVNULL,
                     stdout=log, stderr=subprocess.STDOUT, check=False,
                 )  # fmt: skip
                 if done.returncode != 0:

@@ -99,6 +99,9 @@ def test_folders_of_a_distribution(tmp_path: Path) -> None:
     places = {"LIB": image / "lib", "INCLUDE": image / "dev/include", "DATA": image / "data", "MAN": image / "man"}
     chosen = [f"-DCMAKE_INSTALL_{name}DIR={place}" for name, place in places.items()]
     build = tmp_path / "build"
+    # As the build's own objects, which ccache has then.
+    cache = (consumer.BUILD / "CMakeCache.txt").read_text()
+    chosen += [f"-D{one}" for one in re.findall(r"^(HK_WERROR:BOOL=\w+)$", cache, re.MULTILINE)]
     consumer.run(
         "cmake", "-G", "Ninja", "-S", consumer.ROOT, "-B", build, "-DHK_TESTS=OFF",
         f"-DCMAKE_INSTALL_PREFIX={image}", f"-DHK_TOOL_PYTHON={sys.executable}", *chosen,

@@ -1,4 +1,4 @@
-"""tools/bootstrap.sh --check says what is missing, and nothing where all is there."""
+"""tools/bootstrap.sh --check names the missing packages, and prints nothing where none is missing."""
 
 from __future__ import annotations
 

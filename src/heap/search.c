@@ -70,8 +70,8 @@ static bool is_coming(hk_heap_t *heap, const hk_block_t *block) {
 }
 
 /* The link of a block that is under way to its owner has the under-way bit, that of every other free block has not.
- * Copies of contents that were never set mostly show the latter. So a live block that holds one spares a walk that makes
- * a system call for each block under way, and for each batch of each heap. */
+ * Copies of contents that were never set mostly show the latter. So a live block that holds one spares a walk that
+ * makes a system call for each block under way, and for each batch of each heap. */
 static bool may_be_under_way(const hk_block_t *block) {
   void *link;
   return hk_os_peek(&block->next, &link) && hk_remote_is_under_way(link);

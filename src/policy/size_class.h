@@ -5,11 +5,11 @@
  * request of 0 bytes takes the slow path without a test of its own. Mid classes 65 to 109 divide each doubling up to 32
  * KiB by eight, so at most 1/9 of a block is not requested.
  *
- * Between two powers of two, a mid class's blocks are one cache line longer than a multiple of the doubling's eighth: an
- * odd number of lines. Their starts then lie in all sets of a cache. Starts at multiples of 2 KiB would share two of the
- * 64 sets of a first cache, and the lines that a program and a free list use most would displace each other
- * (docs/experiments/2026-11-30-odd-numbers-of-lines.md). Powers of two stay as they are: blocks with a large alignment
- * need them, and they fill a slab.
+ * Between two powers of two, a mid class's blocks are one cache line longer than a multiple of the doubling's eighth:
+ * an odd number of lines. So their starts lie in all sets of a cache. Starts at multiples of 2 KiB would share two of
+ * the 64 sets of a first cache, and the lines that a program and a free list use most would displace each other
+ * (measured: docs/experiments/2026-11-30-odd-numbers-of-lines.md). Powers of two are exact: blocks with a large
+ * alignment need them, and they fill a slab.
  *
  * Blocks lie in spans of one to four slabs. No block crosses from one slab into the next, so the pointer's low 16 bits
  * are the block's offset in its slab. The end of a slab that holds no whole block is never touched: it costs addresses,
@@ -39,7 +39,7 @@
 
 #define HK_TINY_CLASS_MAX ((unsigned)(HK_TINY_MAX_BYTES / HK_BLOCK_ALIGNMENT))
 #define HK_MID_STEPS (1u << HK_MID_STEP_SHIFT)
-/* Mid classes per doubling: one line longer than its start and than each of its steps but the last, and its end. */
+/* Mid classes per doubling: one for its start and one for each of its steps. */
 #define HK_MID_CLASSES (HK_MID_STEPS + 1)
 #define HK_MID_DOUBLINGS 5u
 /* The step of the first doubling, as a shift. */
@@ -61,9 +61,9 @@ HK_INLINE unsigned hk_class_of_tiny(size_t size) {
   return (unsigned)((size + HK_BLOCK_ALIGNMENT - 1) / HK_BLOCK_ALIGNMENT);
 }
 
-/* Requires `size` above HK_TINY_MAX_BYTES, up to HK_MID_MAX_BYTES. With e = floor(log2(size - 1)), the doubling's step is
- * 2^(e - 3), and of these steps size - 1 - a line has 7 to 15: e * 9 + that number counts the classes without a gap. A
- * size_t: the fast path adds it to an address. */
+/* Requires `size` above HK_TINY_MAX_BYTES, up to HK_MID_MAX_BYTES. With e = floor(log2(size - 1)), the doubling's step
+ * is 2^(e - 3), and (size - 1 - a line) has 7 to 15 of these steps: e * 9 + that number counts the classes without a
+ * gap. A size_t: the fast path adds it to an address. */
 HK_INLINE size_t hk_class_of_mid(size_t size) {
   size_t last = size - 1, bit = hk_highest_bit(last);
   size_t steps = ((last - HK_CACHE_LINE_BYTES) << HK_MID_STEP_SHIFT) >> bit;

@@ -5,7 +5,8 @@ set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 find_package(Threads REQUIRED)
 
 # Programs that run with the library preloaded. The compiler must leave every malloc and free where it is.
-# Programs that use what glibc alone has: pvalloc, malloc_trim, mallinfo, obstacks, RTLD_DEEPBIND, dlmopen, contexts.
+# Programs that use what glibc alone has: pvalloc, malloc_trim, mallinfo, second names of malloc, obstacks,
+# RTLD_DEEPBIND, dlmopen, contexts.
 set(programs_of_glibc
     corner_cases
     coroutine_stacks
@@ -24,6 +25,7 @@ set(programs_of_glibc
     sleep_in_handlers
     stack_use
     syscall_faults
+    wraps_malloc
 )
 set(programs_all "")
 if(HK_PYTEST)

@@ -95,7 +95,7 @@ ROWS = [
     Row("coroutines of 4 KiB", "coroutines", 200, variables={"LD_BIND_NOW": "1"}, also="test_stack_use"),
     Row("50,000 short threads", "many_short_threads", 50000, scales=True, also="test_thread_ends"),
     Row("3,000 living threads", "many_living_threads", 3000, scales=True, most_memory=2.0,
-        why="threads that are awake at once have a heap each, with a record of 6.3 KiB and pages for their blocks, "
+        why="threads that are awake at once have a heap each, with a record of 6.8 KiB and pages for their blocks, "
         "where glibc's threads share 16 arenas; heaps of threads that sleep serve the others"),
 ]  # fmt: skip
 

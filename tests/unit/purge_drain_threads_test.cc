@@ -74,7 +74,7 @@ class Course {
   }
 
   void SleepUntilDrained() const {
-    for (size_t until = rescues_ + 2; rescues_ < until;) std::this_thread::yield();
+    for (size_t until = drains_ + 2; drains_ < until;) std::this_thread::yield();
   }
 
   void FreeAll(unsigned number) {
@@ -93,8 +93,8 @@ class Course {
 
   void KeepRescuing() {
     while (!is_over_) {
-      if (hk_purge_drain(kNow + rescues_, 0) != nullptr) failures_++;
-      rescues_++;
+      if (hk_purge_drain(kNow + drains_, 0) != nullptr) failures_++;
+      drains_++;
     }
   }
 
@@ -113,7 +113,7 @@ class Course {
   }
 
   BlockQueue queues_[kFreers];
-  std::atomic<size_t> rescues_{0};
+  std::atomic<size_t> drains_{0};
   std::atomic<bool> is_over_{false};
   std::atomic<int> failures_{0};
 };

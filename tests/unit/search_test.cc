@@ -95,6 +95,7 @@ HK_FRESH_TEST(Search, FindsBlocksInAnyHeapsOutbox) {
     hk_remote_free(others.back(), SpanOf(blocks.back()), blocks.back());
   }
   hk_block_t *held = Alloc(owner, 20);
+  hk_remote_link(held, HK_LIST_END); /* looks under way */
   for (hk_block_t *block : blocks) EXPECT_TRUE(hk_search_free(SpanOf(block), block));
   EXPECT_FALSE(hk_search_free(SpanOf(held), held));
   for (hk_heap_t *other : others) hk_remote_flush(other);
@@ -129,6 +130,7 @@ HK_FRESH_TEST(Search, EndsOnARing) {
   std::vector<hk_block_t *> blocks;
   for (int i = 0; i < 12; i++) blocks.push_back(Alloc(heap, 66));
   hk_slab_t *span = SpanOf(blocks[0]);
+  hk_remote_link(blocks[11], HK_LIST_END); /* looks under way: each list is searched */
   auto make_ring = [](hk_block_t *a, hk_block_t *b) {
     hk_block_link(a, b);
     hk_block_link(b, a);
@@ -222,9 +224,8 @@ void SearchWhileTheOwnerGivesMemoryBack() {
   hk_option.retain = 0;
   hk_option.spare_slabs = 0;
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
-  hk_block_t *held = Alloc(heap, 66), *model = Alloc(heap, 66);
-  (void)FreeOwn(heap, model);
-  MakeLookFree(held, model);
+  hk_block_t *held = Alloc(heap, 66);
+  hk_remote_link(held, HK_LIST_END); /* looks under way: all lists are searched */
   std::atomic<bool> done{false};
   std::thread owner([heap, other, &done] {
     for (unsigned round = 0; !done; round++) {

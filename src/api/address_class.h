@@ -41,7 +41,7 @@ hk_address_class_t hk_address_class_before(const hk_address_class_t *where);
 /* What a debugger needs to classify an address from memory alone, for instance from a core file: the addresses of the
  * descriptors, and numbers by name. tools/gdb/hakmem_gdb.py reads it. The magic's version is raised when a name changes
  * its meaning. */
-#define HK_LAYOUT_MAGIC "hakmem layout 2"
+#define HK_LAYOUT_MAGIC "hakmem layout 1"
 typedef struct {
   char magic[16];
   const void *region_map;

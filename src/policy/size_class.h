@@ -2,14 +2,8 @@
  * to be kept consistent.
  *
  * Tiny classes 1 to 64 are the multiples of 16 bytes up to 1 KiB. Class 0 has no blocks: its list is always empty, so a
- * request of 0 bytes takes the slow path without a test of its own. Mid classes 65 to 109 divide each doubling up to 32
+ * request of 0 bytes takes the slow path without a test of its own. Mid classes 65 to 104 divide each doubling up to 32
  * KiB by eight, so at most 1/9 of a block is not requested.
- *
- * Between two powers of two, a mid class's blocks are one cache line longer than a multiple of the doubling's eighth:
- * an odd number of lines. So their starts lie in all sets of a cache. Starts at multiples of 2 KiB would share two of
- * the 64 sets of a first cache, and the lines that a program and a free list use most would displace each other
- * (measured: docs/experiments/2026-11-30-odd-numbers-of-lines.md). Powers of two are exact: blocks with a large
- * alignment need them, and they fill a slab.
  *
  * Blocks lie in spans of one to four slabs. No block crosses from one slab into the next, so the pointer's low 16 bits
  * are the block's offset in its slab. The end of a slab that holds no whole block is never touched: it costs addresses,
@@ -30,7 +24,7 @@
 
 /* ---- Chosen. */
 
-/* The parts of a doubling, as a shift. */
+/* Mid classes per doubling, as a shift. */
 #define HK_MID_STEP_SHIFT 3
 /* A span has room for at least this many blocks, which share the cost of acquiring and releasing a slab. */
 #define HK_SPAN_MIN_BLOCKS 8u
@@ -38,21 +32,10 @@
 /* ---- Derived. */
 
 #define HK_TINY_CLASS_MAX ((unsigned)(HK_TINY_MAX_BYTES / HK_BLOCK_ALIGNMENT))
-#define HK_MID_STEPS (1u << HK_MID_STEP_SHIFT)
-/* Mid classes per doubling: one for its start and one for each of its steps. */
-#define HK_MID_CLASSES (HK_MID_STEPS + 1)
-#define HK_MID_DOUBLINGS 5u
-/* The step of the first doubling, as a shift. */
-#define HK_MID_FIRST_SHIFT 7u
-/* What hk_class_of_mid counts before the first mid class. */
-#define HK_MID_BEFORE_FIRST \
-  ((HK_MID_FIRST_SHIFT + HK_MID_STEP_SHIFT) * HK_MID_CLASSES + HK_MID_STEPS - 1 - (HK_TINY_CLASS_MAX + 1))
-#define HK_CLASS_COUNT (HK_TINY_CLASS_MAX + 1 + HK_MID_DOUBLINGS * HK_MID_CLASSES)
+#define HK_CLASS_COUNT (HK_TINY_CLASS_MAX + 1 + (5u << HK_MID_STEP_SHIFT))
 #define HK_SPAN_MAX_SLABS 4u
 
-static_assert(HK_MID_MAX_BYTES == HK_TINY_MAX_BYTES << HK_MID_DOUBLINGS, "mid classes span these doublings");
-static_assert(HK_MID_STEPS << HK_MID_FIRST_SHIFT == HK_TINY_MAX_BYTES, "the first doubling is divided by eight");
-static_assert(HK_CACHE_LINE_BYTES << 1 == 1 << HK_MID_FIRST_SHIFT, "steps are even numbers of lines");
+static_assert(HK_MID_MAX_BYTES == HK_TINY_MAX_BYTES << 5, "mid classes span five doublings");
 static_assert(HK_SPAN_MAX_SLABS * (HK_SLAB_BYTES / HK_MID_MAX_BYTES) >= HK_SPAN_MIN_BLOCKS,
               "the longest span has room for enough of the largest blocks");
 
@@ -61,19 +44,18 @@ HK_INLINE unsigned hk_class_of_tiny(size_t size) {
   return (unsigned)((size + HK_BLOCK_ALIGNMENT - 1) / HK_BLOCK_ALIGNMENT);
 }
 
-/* Requires `size` above HK_TINY_MAX_BYTES, up to HK_MID_MAX_BYTES. With e = floor(log2(size - 1)), the doubling's step
- * is 2^(e - 3), and (size - 1 - a line) has 7 to 15 of these steps: e * 9 + that number counts the classes without a
- * gap. A size_t: the fast path adds it to an address. */
-HK_INLINE size_t hk_class_of_mid(size_t size) {
-  size_t last = size - 1, bit = hk_highest_bit(last);
-  size_t steps = ((last - HK_CACHE_LINE_BYTES) << HK_MID_STEP_SHIFT) >> bit;
-  return bit * HK_MID_CLASSES + steps - HK_MID_BEFORE_FIRST;
+/* Requires `size` above HK_TINY_MAX_BYTES, up to HK_MID_MAX_BYTES. With e = floor(log2(size - 1)) - 3, the doubling's
+ * step is 2^e, and (size - 1) >> e runs from 8 to 15 in it: e * 8 + that number counts the classes without a gap. */
+HK_INLINE unsigned hk_class_of_mid(size_t size) {
+  size_t last = size - 1;
+  unsigned step_shift = hk_highest_bit(last) - HK_MID_STEP_SHIFT;
+  return (unsigned)((step_shift << HK_MID_STEP_SHIFT) + (last >> step_shift) + 1);
 }
 
 HK_INLINE bool hk_class_is_mid(unsigned class_index) { return class_index > HK_TINY_CLASS_MAX; }
 
 HK_INLINE unsigned hk_class_of(size_t size) {
-  return size <= HK_TINY_MAX_BYTES ? hk_class_of_tiny(size) : (unsigned)hk_class_of_mid(size);
+  return size <= HK_TINY_MAX_BYTES ? hk_class_of_tiny(size) : hk_class_of_mid(size);
 }
 
 /* The largest request that a small block serves. */
@@ -93,9 +75,10 @@ HK_INLINE unsigned hk_class_of_request(size_t size) {
 /* Returns the size of a class's blocks in bytes; class 0 gives 0. */
 HK_INLINE size_t hk_class_bytes(unsigned class_index) {
   if (class_index <= HK_TINY_CLASS_MAX) return class_index * HK_BLOCK_ALIGNMENT;
-  unsigned number = class_index - HK_TINY_CLASS_MAX - 1, steps = number % HK_MID_CLASSES;
-  size_t step = (size_t)1 << (number / HK_MID_CLASSES + HK_MID_FIRST_SHIFT);
-  return (HK_MID_STEPS + steps) * step + (steps < HK_MID_STEPS ? HK_CACHE_LINE_BYTES : 0);
+  unsigned number = class_index - 1;
+  unsigned step_shift = (number >> HK_MID_STEP_SHIFT) - 1;
+  unsigned steps = (number & ((1u << HK_MID_STEP_SHIFT) - 1)) + (1u << HK_MID_STEP_SHIFT) + 1;
+  return (size_t)steps << step_shift;
 }
 
 /* Returns the smallest coarse class whose blocks are no smaller. Up to 64 bytes every class is coarse; above, two in

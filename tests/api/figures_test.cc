@@ -28,7 +28,7 @@ namespace {
 uint64_t LiveOfClass(size_t bytes) { return Classes()[bytes].live_blocks; }
 
 /* Tiny, mid, run and big: the first of a band, one within, its last. */
-constexpr size_t kSizes[] = {16,        48,         1024,     1088,        5184,    32 * kKiB,
+constexpr size_t kSizes[] = {16,        48,         1024,     1152,        5120,    32 * kKiB,
                              64 * kKiB, 256 * kKiB, 1 * kMiB, 1216 * kKiB, 5 * kMiB};
 
 size_t CountOf(size_t size) { return size <= kMidMax ? 3000 * 16 / (size / 64 + 16) + 10 : 9; }
@@ -60,7 +60,7 @@ TEST(Figures, EachBlockIsCountedOnce) {
 
 /* Also while the bin allocates from a span: whatever was popped and pushed. */
 TEST(Figures, AfterEachStepOfOneClass) {
-  for (size_t size : {size_t{192}, size_t{2624}}) { /* classes that serve themselves from the first block on */
+  for (size_t size : {size_t{192}, size_t{2560}}) { /* classes that serve themselves from the first block on */
     uint64_t before = LiveOfClass(size);
     Blocks blocks;
     for (size_t step = 0; step < Scaled(300, 60); step++) {

@@ -139,7 +139,7 @@ uint64_t BytesOf(const Blocks &blocks) {
 /* A different number in each thread, some freed by their thread; and larger blocks, which belong to no heap. */
 Blocks Pattern(size_t i) {
   Blocks blocks;
-  for (size_t size : {size_t{16}, size_t{208}, size_t{1024}, size_t{2624}, 32 * kKiB}) {
+  for (size_t size : {size_t{16}, size_t{208}, size_t{1024}, size_t{2560}, 32 * kKiB}) {
     Blocks more = AllocMany(size, size > kTinyMax ? 7 + i : 700 + 90 * i);
     FreeSome(more);
     blocks.insert(blocks.end(), more.begin(), more.end());
@@ -183,13 +183,13 @@ TEST(Figures, WhatAnotherThreadFreedIsTheOwnersUntilItIsHome) {
   hakmem_collect();
   auto before = Heaps();
   /* The span of a mid class does not tell how many of its blocks are in batches. */
-  Holders holders(3, [](size_t i) { return AllocMany(2624, 50 + i); });
+  Holders holders(3, [](size_t i) { return AllocMany(2560, 50 + i); });
   for (Blocks &blocks : holders.blocks) {
     for (int i = 0; i < 10; i++) hakmem_free(blocks[static_cast<size_t>(i)]);
   }
   hakmem_stats_t stats = Stats();
   EXPECT_EQ(stats.live_blocks_freed_remotely, 30u);
-  Held expected = {{50, 50 * 2624}, {51, 51 * 2624}, {52, 52 * 2624}};
+  Held expected = {{50, 50 * 2560}, {51, 51 * 2560}, {52, 52 * 2560}};
   EXPECT_EQ(HeldSince(before), expected);
   ExpectHeapsToAddUp();
   for (Blocks &blocks : holders.blocks) {

@@ -208,7 +208,7 @@ def parts_of(attached: Attached) -> List[Dict[str, Any]]:
 def check_estimates_of_parts(document: Dict[str, Any]) -> None:
     """After `fill` and `thin`."""
     by_size = {one["bytes"]: one for one in document["classes"]}
-    for asked, given in ((16, 16), (48, 48), (200, 208), (1000, 1008), (5000, 5184), (20000, 20544)):
+    for asked, given in ((16, 16), (48, 48), (200, 208), (1000, 1008), (5000, 5120), (20000, 20480)):
         # Those that are sampled themselves are of the next class: at this rate one of eight blocks of 1000 bytes.
         assert abs(by_size[given]["requested_estimate"] / by_size[given]["live_bytes"] - asked / given) < 0.01, given
     assert abs(by_size[1024]["requested_estimate"] / by_size[1024]["live_bytes"] - 1000 / 1024) < 0.01

@@ -113,7 +113,7 @@ HK_FRESH_TEST(Describe, ANeighbourIsNamedOnlyNearItsEnd) {
 
 HK_FRESH_TEST(Describe, AFreeBlockWhereverItIs) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
-  for (unsigned class_index : {20u, 64u, 66u, 109u}) {
+  for (unsigned class_index : {20u, 64u, 66u, 104u}) {
     SCOPED_TRACE(class_index);
     std::string bytes = std::to_string(hk_class_bytes(class_index));
     std::vector<hk_block_t *> blocks;
@@ -183,13 +183,13 @@ HK_FRESH_TEST(Describe, WhoseItIs) {
 HK_FRESH_TEST(Describe, ASpanOfSeveralSlabs) {
   hk_heap_t *heap = hk_heap_take();
   hk_block_t *block = nullptr;
-  for (unsigned i = 0; i < CapacityOf(109); i++) block = Alloc(heap, 109);
+  for (unsigned i = 0; i < CapacityOf(104); i++) block = Alloc(heap, 104);
   hk_slab_t *span = SpanOf(block);
   ASSERT_EQ(span->slab_count, 4);
   ASSERT_NE(hk_slab_of(block), span);
   EXPECT_EQ(Describe(AddressOf(block)),
             Is(AddressOf(block), "the start of a live block of 32768 bytes" +
-                                     SmallHome(block, "mid class 109", "of another live thread")));
+                                     SmallHome(block, "mid class 104", "of another live thread")));
 }
 
 HK_FRESH_TEST(Describe, ARunAndWhatIsBehindIt) {

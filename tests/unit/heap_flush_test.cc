@@ -111,7 +111,7 @@ HK_FRESH_TEST(HeapFlush, APartialSpanIsLeftAsItIs) {
 
 HK_FRESH_TEST(HeapFlush, SpareSlabsAreGivenBack) {
   hk_heap_t *heap = WithAllRoom(hk_heap_take());
-  for (unsigned class_index : {1u, 109u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
+  for (unsigned class_index : {1u, 104u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
   ASSERT_EQ(heap->spare_slabs, 5u);
   for (size_t slabs : {1, 1, 5}) {
     void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero);
@@ -126,7 +126,7 @@ HK_FRESH_TEST(HeapFlush, SpareSlabsAreGivenBack) {
 HK_FRESH_TEST(HeapFlush, AHeapWorksOnAfterIt) {
   hk_heap_t *heap = hk_heap_take();
   for (int round = 0; round < 3; round++) {
-    for (unsigned class_index : {5u, 64u, 66u, 80u, 109u}) {
+    for (unsigned class_index : {5u, 64u, 66u, 80u, 104u}) {
       std::vector<hk_block_t *> blocks;
       for (unsigned i = 0; i < 7; i++) blocks.push_back(Alloc(heap, class_index));
       for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
@@ -140,7 +140,7 @@ HK_FRESH_TEST(HeapFlush, AHeapWorksOnAfterIt) {
 // Blocks in other threads' batches are in use until the owner collects them.
 HK_FRESH_TEST(HeapFlush, BlocksUnderWayAreInUse) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
-  for (unsigned class_index : {20u, 66u, 109u}) {
+  for (unsigned class_index : {20u, 66u, 104u}) {
     SCOPED_TRACE(class_index);
     hk_block_t *block = Alloc(heap, class_index);
     hk_slab_t *span = SpanOf(block);
@@ -173,7 +173,7 @@ std::vector<hk_block_t *> UseALot(hk_heap_t *heap) {
       }
     }
   }
-  for (unsigned class_index : {1u, 93u, 109u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
+  for (unsigned class_index : {1u, 93u, 104u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
   for (size_t slabs : {1, 4, 7}) {
     EXPECT_TRUE(SpareRun(heap, hk_slab_of(hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero))));
   }
@@ -318,7 +318,7 @@ HK_FRESH_TEST(SettleDown, AThreadsEndGivesTheReserveBack) {
   size_t reserved = 0;
   std::thread([&] {
     hk_thread_lease_t lease = hk_thread_enter();
-    while (ReservedSlabs(lease.heap) < 3) span = SpanOf(AllocMany(lease.heap, 109, 8).back());
+    while (ReservedSlabs(lease.heap) < 3) span = SpanOf(AllocMany(lease.heap, 104, 8).back());
     reserved = ReservedSlabs(lease.heap);
     hk_thread_leave(lease);
     hk_thread_on_exit();

@@ -159,8 +159,8 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
       for (int k = 0; k < 5; k++) blocks.push_back(Alloc(mine, i));
       for (hk_block_t *block : blocks) (void)FreeOwn(mine, block);
     }
-    held = Alloc(mine, 109);
-    (void)FreeOwn(mine, Alloc(mine, 109));
+    held = Alloc(mine, 104);
+    (void)FreeOwn(mine, Alloc(mine, 104));
     for (size_t slabs : {1, 2, 7}) {
       void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero);
       EXPECT_TRUE(SpareRun(mine, hk_slab_of(run)));
@@ -173,7 +173,7 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
     CheckMidBin(heap, i);
-    EXPECT_EQ(heap->state[i].active.load() != nullptr, i == 109) << i;
+    EXPECT_EQ(heap->state[i].active.load() != nullptr, i == 104) << i;
   }
   EXPECT_EQ(InUseSlabs(), 1 + 4u) << "the other's span, and the one with a block in use";
   CheckSpan(heap, SpanOf(held), 1);
@@ -221,7 +221,7 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
       hk_thread_lease_t lease = hk_thread_enter();
       ASSERT_EQ(lease.heap, next);
       for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
-      for (unsigned i : {4u, 64u, 80u, 109u}) (void)FreeOwn(next, Alloc(next, i));
+      for (unsigned i : {4u, 64u, 80u, 104u}) (void)FreeOwn(next, Alloc(next, i));
       EXPECT_TRUE(SpareRun(next, hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero))));
       hk_thread_leave(lease);
       hk_thread_on_exit();
@@ -229,7 +229,7 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
     EXPECT_EQ(hk_heap_spare_slabs(next), 0u);
     EXPECT_EQ(InUseSlabs(), idle >= HK_POOL_WARM ? 0u : 2u) << "of each tiny class the active span";
     for (unsigned i : {4u, 64u}) EXPECT_EQ(next->state[i].active.load() != nullptr, idle < HK_POOL_WARM) << i;
-    for (unsigned i : {80u, 109u}) EXPECT_EQ(next->state[i].active.load(), nullptr) << i;
+    for (unsigned i : {80u, 104u}) EXPECT_EQ(next->state[i].active.load(), nullptr) << i;
     ASSERT_EQ(hk_heap_take(), next);
     hk_heap_flush(next);
     for (size_t i = 0; i < heaps.size(); i++) (void)hk_heap_take();

@@ -13,7 +13,7 @@ inline namespace mid_driver {
 
 inline constexpr unsigned kFirstMid = HK_TINY_CLASS_MAX + 1;
 // Spans of one slab and of several; room for many blocks and for as few as there may be.
-inline constexpr unsigned kClasses[] = {65, 66, 70, 80, 88, 93, 109};
+inline constexpr unsigned kClasses[] = {65, 66, 70, 80, 88, 93, 104};
 
 inline Blocks ListOf(const hk_block_t *list) {
   Blocks blocks;

@@ -13,7 +13,7 @@ using namespace hk_test;
 namespace {
 
 constexpr unsigned kTiny = 64, kSmallest = 1, kMid = 80;
-constexpr unsigned kSome[] = {kSmallest, 2, 33, kTiny, 66, kMid, 109};
+constexpr unsigned kSome[] = {kSmallest, 2, 33, kTiny, 66, kMid, 104};
 
 // ---- Spans that are given back.
 

@@ -50,7 +50,7 @@ class Course {
 
  private:
   static constexpr unsigned kOwners = 2, kFreers = 2;
-  static constexpr unsigned kClasses[] = {2, 33, 64, 80, 109};
+  static constexpr unsigned kClasses[] = {2, 33, 64, 80, 104};
 
   // The heap changes hands each time that its thread has slept, and the other owner may take a span out of it.
   void Own(unsigned number, size_t blocks) {

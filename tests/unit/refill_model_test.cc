@@ -99,7 +99,7 @@ class Model {
     ASSERT_EQ(heap_->damaged, nullptr);
   }
 
-  static constexpr unsigned kClasses[] = {2, 4, 5, 33, 64, 66, 80, 93, 109};
+  static constexpr unsigned kClasses[] = {2, 4, 5, 33, 64, 66, 80, 93, 104};
   hk_heap_t *heap_;
   hk_heap_t *other_;
   TestRandom random_;

@@ -87,7 +87,7 @@ HK_FRESH_TEST(RemoteDrain, AWarmHeapKeepsItsActiveTinySpans) {
     FillPool(idle);
     size_t before = InUseSlabs();
     Blocks blocks;
-    for (unsigned class_index : {1u, 20u, 64u, 70u, 109u}) {
+    for (unsigned class_index : {1u, 20u, 64u, 70u, 104u}) {
       for (hk_block_t *block : AllocMany(owner, class_index, 2 * CapacityOf(class_index) + 1)) blocks.push_back(block);
     }
     std::vector<hk_slab_t *> active;
@@ -110,7 +110,7 @@ HK_FRESH_TEST(RemoteDrain, AWarmHeapKeepsItsActiveTinySpans) {
 HK_FRESH_TEST(RemoteDrain, BeforeTheLastBlockASpanStays) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
-  for (unsigned class_index : {1u, 20u, 64u, 66u, 93u, 109u}) {
+  for (unsigned class_index : {1u, 20u, 64u, 66u, 93u, 104u}) {
     SCOPED_TRACE(class_index);
     Blocks blocks = AllocMany(owner, class_index, CapacityOf(class_index));
     hk_slab_t *span = SpanOf(blocks[0]);
@@ -147,7 +147,7 @@ HK_FRESH_TEST(RemoteDrain, HeapsInAndBeyondTheSlotsAreDrained) {
   hk_heap_t *sender = hk_heap_take();
   Heaps owners = TakeMany(kHeaps);
   std::vector<Blocks> blocks;
-  for (hk_heap_t *owner : owners) blocks.push_back(AllocMany(owner, 109, 3));
+  for (hk_heap_t *owner : owners) blocks.push_back(AllocMany(owner, 104, 3));
   for (hk_heap_t *owner : owners) MakeIdle(owner);
   TestRandom random(5);
   size_t left = kHeaps;
@@ -159,7 +159,7 @@ HK_FRESH_TEST(RemoteDrain, HeapsInAndBeyondTheSlotsAreDrained) {
     left--;
     EXPECT_FALSE(hk_heap_has_incoming(owners[i]));
     EXPECT_EQ(StatOf(owners[i], hk_stat_remote_drain), 3u);
-    EXPECT_EQ(InUseSlabs(), left * hk_class_span_slabs(109));
+    EXPECT_EQ(InUseSlabs(), left * hk_class_span_slabs(104));
     ExpectIdle(owners[i]);
   }
   ExpectPoolIs(owners);
@@ -170,7 +170,7 @@ HK_FRESH_TEST(RemoteDrain, HeapsInAndBeyondTheSlotsAreDrained) {
 HK_FRESH_TEST(RemoteDrain, AThreadThatIsLeavingDrainsToo) {
   hk_heap_t *owner = hk_heap_take();
   FillPool(HK_POOL_WARM + HK_POOL_SLOTS);
-  for (unsigned class_index : {64u, 66u, 109u}) {
+  for (unsigned class_index : {64u, 66u, 104u}) {
     SCOPED_TRACE(class_index);
     Blocks blocks = AllocMany(owner, class_index, 2 * CapacityOf(class_index));
     MakeIdle(owner);
@@ -245,7 +245,7 @@ HK_FRESH_TEST(RemoteDrain, OneBlockNeedsNoLookAtAllOthers) {
 
 // ---- Very many heaps.
 
-constexpr unsigned kClassesOfMany[] = {20, 66, 109};
+constexpr unsigned kClassesOfMany[] = {20, 66, 104};
 
 // Heaps whose threads have ended, and the blocks that they left in use: of several classes all that they carved.
 std::vector<Blocks> MakeManyIdle(size_t count, Heaps *heaps) {
@@ -334,7 +334,7 @@ HK_FRESH_TEST(RemoteDrainDamage, IsKeptForTheHeapsNextOwner) {
     hk_block_t *later = nullptr;
     ASSERT_TRUE(hk_heap_take_this(owner));
     EXPECT_EQ(owner->damaged, blocks[1]) << "it waits";
-    later = Alloc(owner, 109);
+    later = Alloc(owner, 104);
     hk_heap_give_back(owner);
     SendAll(sender, {later});
     EXPECT_EQ(owner->damaged, blocks[1]) << "also while more blocks are collected";

@@ -142,7 +142,7 @@ HK_FRESH_TEST(Remote, OneDrainServesTinySpansInEveryState) {
 HK_FRESH_TEST(Remote, OneDrainServesMidSpansInEveryState) {
   hk_option.spare_slabs = 0;
   Heaps heaps;
-  for (unsigned class_index : {66u, 80u, 93u, 109u}) {
+  for (unsigned class_index : {66u, 80u, 93u, 104u}) {
     SCOPED_TRACE(class_index);
     unsigned capacity = CapacityOf(class_index);
     std::vector<Blocks> spans;
@@ -244,7 +244,7 @@ HK_FRESH_TEST(Remote, AHeapThatAThreadHasIsLeftToIt) {
 // A heap that grows drains idle heaps: blocks of mid classes in an idle heap's bins do not hold back its empty
 // spans.
 HK_FRESH_TEST(Remote, ADrainedIdleHeapKeepsNoMidSpanWithoutABlockInUse) {
-  for (unsigned class_index : {66u, 88u, 109u}) {
+  for (unsigned class_index : {66u, 88u, 104u}) {
     SCOPED_TRACE(class_index);
     Heaps heaps;
     size_t before = InUseSlabs();

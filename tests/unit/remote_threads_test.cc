@@ -14,7 +14,7 @@ using namespace hk_test;
 
 namespace {
 
-constexpr unsigned kClasses[] = {2, 3, 33, 64, 66, 80, 90, 109};
+constexpr unsigned kClasses[] = {2, 3, 33, 64, 66, 80, 90, 104};
 
 unsigned AnyClass(TestRandom *random) { return kClasses[random->Below(sizeof kClasses / sizeof kClasses[0])]; }
 

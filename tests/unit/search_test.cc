@@ -27,7 +27,7 @@ void MakeLookFree(hk_block_t *block, const hk_block_t *model) {
 
 HK_FRESH_TEST(Search, ABlockInUseThatLooksFreeIsLive) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
-  for (unsigned class_index : {20u, 66u, 109u}) {
+  for (unsigned class_index : {20u, 66u, 104u}) {
     std::vector<hk_block_t *> blocks;
     for (int i = 0; i < 12; i++) blocks.push_back(Alloc(heap, class_index));
     (void)FreeOwn(heap, blocks[0]);
@@ -46,7 +46,7 @@ HK_FRESH_TEST(Search, ABlockInUseThatLooksFreeIsLive) {
 // A tiny span that is active, full and partial; a mid span whose blocks are in the bin and in the span's own list.
 HK_FRESH_TEST(Search, FindsEachBlockOfABinAndOfASpan) {
   hk_heap_t *heap = hk_heap_take();
-  for (unsigned class_index : {64u, 66u, 109u}) {
+  for (unsigned class_index : {64u, 66u, 104u}) {
     SCOPED_TRACE(class_index);
     std::vector<hk_block_t *> blocks;
     for (unsigned i = 0; i < 3 * CapacityOf(class_index); i++) blocks.push_back(Alloc(heap, class_index));
@@ -230,7 +230,7 @@ void SearchWhileTheOwnerGivesMemoryBack() {
   std::thread owner([heap, other, &done] {
     for (unsigned round = 0; !done; round++) {
       std::vector<hk_block_t *> blocks;
-      for (unsigned class_index : {20u, 66u, 109u}) {
+      for (unsigned class_index : {20u, 66u, 104u}) {
         for (int i = 0; i < 100; i++) blocks.push_back(Alloc(heap, class_index));
       }
       for (size_t i = 0; i < blocks.size(); i++) {

@@ -115,7 +115,7 @@ void FreeBlocks(hk_heap_t *heap, const Full &full) {
 
 HK_FRESH_TEST(ShortSpan, ATrimKeepsThePagesOfCarvedBlocks) {
   hk_heap_t *heap = HeapAfterAShortage();
-  for (unsigned i : {1u, 37u, ClassOf(5000), ClassOf(18000), ClassOf(26000)}) {
+  for (unsigned i : {1u, 37u, ClassOf(5000), ClassOf(18000), ClassOf(30000)}) {
     Full full = Carved(heap, i, 2);
     uintptr_t start = hk_slab_start(full.span);
     unsigned slabs = full.span->slab_count;

@@ -93,7 +93,7 @@ class Model {
 
  private:
   static constexpr unsigned kHeaps = 4;
-  static constexpr unsigned kClasses[] = {2, 4, 33, 64, 66, 80, 93, 109};
+  static constexpr unsigned kClasses[] = {2, 4, 33, 64, 66, 80, 93, 104};
 
   static uint64_t *WordOf(hk_block_t *block) { return reinterpret_cast<uint64_t *>(block + 1); }
 

@@ -14,7 +14,7 @@ from typing import Iterator, NamedTuple, Optional
 
 import gdb
 
-MAGIC = b"hakmem layout 2\0"
+MAGIC = b"hakmem layout 1\0"
 HEADER_BYTES = 32
 ENTRY_BYTES = 32
 ENTRIES_MOST = 24
@@ -273,10 +273,9 @@ class Words:
         number = self.layout.number
         if size <= number["tiny_max_bytes"]:
             return f"tiny class {size // number['block_alignment']}"
-        first, steps, line = number["tiny_max_bytes"], number["mid_steps"], number["mid_line_bytes"]
-        doubling = (size - 1).bit_length() - first.bit_length()
-        step = (size - 1 - line) // (first // steps << doubling) - steps + 1
-        return f"mid class {first // number['block_alignment'] + 1 + doubling * (steps + 1) + step}"
+        shift = number["mid_step_shift"]
+        step = (size - 1).bit_length() - 1 - shift
+        return f"mid class {(step << shift) + ((size - 1) >> step) + 1}"
 
     def owner(self, heap: int) -> str:
         """The state of the heap; the thread itself cannot be read."""

@@ -46,7 +46,7 @@ include(CheckSymbolExists)
 check_symbol_exists(__GLIBC__ features.h HK_GLIBC)
 # Many times the duration of a test on a busy machine. The timeouts end tests that hang.
 set(HK_UNIT_TIMEOUT_SECONDS 600)
-set(HK_LONG_TIMEOUT_SECONDS 900)
+set(HK_LONG_TIMEOUT_SECONDS 1800)
 
 if(CMAKE_CROSSCOMPILING)
   # Distributions ship GoogleTest built for their own architecture only, and its sources.

@@ -39,6 +39,12 @@ die() {
 have() { command -v "$1" >/dev/null 2>&1; }
 # compiles COMMAND LANGUAGE: whether a compiler, which may have several words, finds the C library's headers.
 compiles() { echo '#include <stdlib.h>' | $1 -x "$2" -fsyntax-only - >/dev/null 2>&1; }
+# has_compiler VARIABLE COMMAND LANGUAGE: whether that of the variable compiles, or without one the command.
+has_compiler() {
+  compiles "${!1:-$2}" "$3" && return
+  [ -z "${!1:-}" ] || say "$1=${!1} is no command here, or does not compile a line with <stdlib.h>"
+  return 1
+}
 
 ACTIONLINT=v1.7.12
 
@@ -80,7 +86,7 @@ find_missing() {
   fi
   # Of the variables that CMake and cargo read.
   if [ "$goal" != wheel ] &&
-    { ! have make || ! compiles "${CC:-cc}" c || ! compiles "${CXX:-c++}" c++; }; then
+    { ! have make || ! has_compiler CC cc c || ! has_compiler CXX c++ c++; }; then
     missing+=(build-essential)
   fi
   if [ "$goal" = crate ]; then

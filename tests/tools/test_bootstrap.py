@@ -14,6 +14,15 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("bash", "dirname", "uname", "cat", "id", "make", "cmake", "ninja", "as", "ld")
 
 
+def compiler(name: str) -> str:
+    """That compiler's file. ccache is one by the name alone, and looks on PATH for the compiler itself."""
+    for folder in os.get_exec_path():
+        found = shutil.which(name, path=folder)
+        if found and Path(found).resolve().name != "ccache":
+            return found
+    pytest.skip(f"there is no {name}")
+
+
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """A folder for PATH that has no compiler."""
@@ -40,9 +49,7 @@ def test_no_compiler(programs: Path) -> None:
 
 def test_a_compiler_of_another_name(programs: Path) -> None:
     """Only clang, for instance, which CC and CXX name, with a word before it."""
-    compilers = {name: shutil.which(command) for name, command in (("CC", "cc"), ("CXX", "c++"))}
-    if None in compilers.values():
-        pytest.skip("no compiler")
+    compilers = {"CC": compiler("cc"), "CXX": compiler("c++")}
     done = check(programs, **{name: f"env {found}" for name, found in compilers.items()})
     assert done.returncode == 1, "there is no env"
     (programs / "env").symlink_to(str(shutil.which("env")))
@@ -52,8 +59,16 @@ def test_a_compiler_of_another_name(programs: Path) -> None:
 
 def test_a_compiler_without_headers(programs: Path) -> None:
     """Such as gcc without the C library's package of headers."""
-    compiler = programs / "cc"
-    compiler.write_text(f'#!{shutil.which("bash")}\nexec "{shutil.which("cc")}" -nostdinc "$@"\n')
-    compiler.chmod(0o755)
-    done = check(programs, CXX=str(shutil.which("c++")))
+    without = programs / "cc"
+    without.write_text(f'#!{shutil.which("bash")}\nexec "{compiler("cc")}" -nostdinc "$@"\n')
+    without.chmod(0o755)
+    done = check(programs, CXX=compiler("c++"))
     assert done.returncode == 1 and "missing: build-essential." in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("variable", ["CC", "CXX"])
+def test_a_compiler_that_is_not_there(programs: Path, variable: str) -> None:
+    """The variable is named: the packages do not bring its compiler."""
+    done = check(programs, **{"CC": compiler("cc"), "CXX": compiler("c++"), variable: "clang-none"})
+    assert done.returncode == 1 and f"{variable}=clang-none is no command" in done.stderr, done.stderr
+    assert done.stderr.count("clang-none") == 1

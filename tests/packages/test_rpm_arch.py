@@ -68,11 +68,14 @@ def build(kind: str, line: str) -> list[Path]:
     older.write_text("")
     # makepkg runs as a user that may not write to root's cache of compilers.
     launcher = {"CMAKE_C_COMPILER_LAUNCHER": "ccache"} if kind == "rpm" and shutil.which("ccache") else {}
-    done = subprocess.run(
-        line.split(), cwd=ROOT, env={**os.environ, **launcher}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert not older.exists(), "the page's next command would install it too"
+    try:
+        done = subprocess.run(
+            line.split(), cwd=ROOT, env={**os.environ, **launcher}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+        assert not older.exists(), "the page's next command would install it too"
+    finally:
+        older.unlink(missing_ok=True)
     return sorted((ROOT / "dist").glob(f"hakmem-{build_recipe.PRODUCTS[kind]}"))
 
 

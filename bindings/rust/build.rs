@@ -92,16 +92,20 @@ fn forbid_link_time_optimisation() {
 }
 
 /// Returns a folder of the kernel's headers, which Debian's musl-gcc lacks, and which are the same for every C library.
+/// The target's own folder comes first: beside a multilib gcc, /usr/include/asm is that of the machine that builds.
 fn kernel_headers(machine: &str) -> PathBuf {
     let folder = PathBuf::from(env::var_os("OUT_DIR").unwrap()).join("kernel-headers");
     fs::create_dir_all(&folder).unwrap();
-    for place in ["/usr/include".to_string(), format!("/usr/include/{machine}-linux-gnu")] {
-        for name in ["linux", "asm", "asm-generic"] {
-            let there = Path::new(&place).join(name);
-            #[cfg(unix)]
-            if there.exists() && !folder.join(name).exists() {
-                std::os::unix::fs::symlink(there, folder.join(name)).unwrap();
-            }
+    let places = [format!("/usr/include/{machine}-linux-gnu"), "/usr/include".to_string()];
+    for name in ["linux", "asm", "asm-generic"] {
+        let link = folder.join(name);
+        // An earlier build's may lead nowhere by now.
+        if link.symlink_metadata().is_ok() {
+            fs::remove_file(&link).unwrap();
+        }
+        #[cfg(unix)]
+        if let Some(there) = places.iter().map(|place| Path::new(place).join(name)).find(|there| there.exists()) {
+            std::os::unix::fs::symlink(there, link).unwrap();
         }
     }
     folder

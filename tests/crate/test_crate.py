@@ -142,10 +142,21 @@ def test_documentation_has_no_warnings() -> None:
     cargo("doc", "--no-deps", "--target-dir", TARGET, RUSTDOCFLAGS="-D warnings")
 
 
+def compiled_build_script() -> Path:
+    """The program of build.rs as it is now: the folder may have those of earlier ones and of other features too."""
+    said = cargo("build", "--quiet", "--locked", "--target-dir", TARGET, "--message-format=json")
+    artefacts = [json.loads(line) for line in said.splitlines() if line.startswith('{"reason":"compiler-artifact"')]
+    (script,) = (
+        one["filenames"][0]
+        for one in artefacts
+        if one["target"]["kind"] == ["custom-build"] and Path(one["target"]["src_path"]) == CRATE / "build.rs"
+    )
+    return Path(script)
+
+
 def test_refuses_other_systems() -> None:
     """By a sentence, before anything is compiled: build.rs runs by itself."""
-    cargo("build", "--locked", "--target-dir", TARGET)
-    script = next(TARGET.glob("debug/build/hakmem-alloc-*/build-script-build"))
+    script = compiled_build_script()
     said = run(
         script, status=101, CARGO_CFG_TARGET_OS="windows", CARGO_CFG_TARGET_POINTER_WIDTH="64", TARGET="x86_64-windows"
     )
@@ -154,8 +165,6 @@ def test_refuses_other_systems() -> None:
 
 def build_script(**variables: str) -> list[str]:
     """Runs build.rs in a folder of its own; returns the files that it leaves there."""
-    cargo("build", "--locked", "--target-dir", TARGET)
-    script = next(TARGET.glob("debug/build/hakmem-alloc-*/build-script-build"))
     folder = Path(variables["OUT_DIR"])
     machine = platform.machine()
     of_cargo = {
@@ -175,7 +184,7 @@ def build_script(**variables: str) -> list[str]:
         "DEBUG": "false",
         "CARGO_MANIFEST_DIR": str(CRATE),
     }
-    run(script, cwd=CRATE, **{**environment, **variables})
+    run(compiled_build_script(), cwd=CRATE, **{**environment, **variables})
     return sorted(file.name for file in folder.iterdir())
 
 
@@ -190,6 +199,23 @@ def test_musl_gcc_compiles_the_sources(tmp_path: Path) -> None:
     triple = f"{platform.machine()}-unknown-linux-musl"
     left = build_script(OUT_DIR=str(tmp_path), TARGET=triple, CARGO_CFG_TARGET_ENV="musl", CC="musl-gcc")
     assert "libhakmem.a" in left
+
+
+@pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed")
+def test_the_kernels_headers_are_the_targets(tmp_path: Path) -> None:
+    """Where a multilib gcc has the build machine's in /usr/include/asm too; and in place of what another build left."""
+    machine = platform.machine()
+    own = Path(f"/usr/include/{machine}-linux-gnu/asm")
+    if not own.exists():
+        pytest.skip("the machine's headers have no folder of their own")
+    headers = tmp_path / "kernel-headers"
+    headers.mkdir()
+    (headers / "asm").symlink_to("/nonexistent")
+    (headers / "linux").symlink_to("/usr/include/asm-generic")
+    triple = f"{machine}-unknown-linux-musl"
+    build_script(OUT_DIR=str(tmp_path), TARGET=triple, CARGO_CFG_TARGET_ENV="musl", CC="musl-gcc")
+    assert (headers / "asm").readlink() == own
+    assert (headers / "linux").readlink() == Path("/usr/include/linux")
 
 
 @pytest.mark.parametrize("name", ["CFLAGS", "HOST_CFLAGS"])

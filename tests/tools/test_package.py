@@ -129,7 +129,7 @@ def test_find_package(prefix: Path, tmp_path: Path) -> None:
         run(tmp_path / "build" / f"with_{kind}")
     assert "stdc++" not in run("readelf", "-d", tmp_path / "build" / "with_hakmem_static")
     # Which have functions that the library calls before glibc 2.34.
-    for described in ("hakmem-targets.cmake", "hakmem.pc"):
+    for described in ("hakmem-targets.cmake", "hakmem.pc", "libhakmem.a"):
         text = next(prefix.rglob(described)).read_text()
         assert "-ldl" in text and "pthread" in text, described
 

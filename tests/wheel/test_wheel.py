@@ -19,7 +19,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DIST = Path(os.environ.get("HAKMEM_TEST_WHEELS", ROOT / "dist"))
 sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "cli"))
 import build_wheel  # noqa: E402
+from hakmem.attach_signal import DEFAULT  # noqa: E402
 
 NATIVE = (*build_wheel.LIBRARIES, build_wheel.LAUNCHER)
 SERVICE_USER = 54321  # 65534 stands for users without a number
@@ -143,10 +145,21 @@ def test_env_fast_and_policy(service: Run, place: Path) -> None:
 
 
 def test_commands_that_look_inside(service: Run, place: Path) -> None:
-    """Of a process that runs on the wheel's library: the tool attaches to it."""
+    """Of a process that runs on the wheel's library: the tool attaches to it, once it has the signal's handler."""
     script = f"""
 LD_PRELOAD={library(place)} /bin/sleep 100 &
-until /bin/grep -q libhakmem /proc/$!/maps; do /bin/sleep 0.05; done
+tries=0
+until
+  caught=$(/bin/grep ^SigCgt: /proc/$!/status)
+  [ $((0x0${{caught##*[!0-9a-f]}} >> {DEFAULT - 1} & 1)) = 1 ]
+do
+  tries=$((tries + 1))
+  if [ $tries = 600 ] || ! kill -0 $!; then
+    echo "no handler of signal {DEFAULT}: $caught" >&2
+    break
+  fi
+  /bin/sleep 0.05
+done
 for command in 'stats --json' explain 'top --once'; do
   hakmem $command $! || echo "$command: exit code $?" >&2
 done

@@ -171,6 +171,18 @@ def test_sites(data: bytes) -> None:
         assert all(min(row.lifetimes) >= 0 and row.block_bytes >= 0 for row in found.rows)
 
 
+@pytest.mark.parametrize("path", ["/\ud800", "/\udc7f", "/\udcff", "/\\udc80\ud800", "/a\0b"])
+def test_names_that_no_file_has(path: str) -> None:
+    """As JSON can name them: the addresses have no names then."""
+    mapping = {**LEAKS["mappings"][0], "path": path}  # type: ignore[index]
+    found = sites.parse(encoded({**SITES, "mappings": [mapping]}), "f").profile
+    leaking = leaks.parse(encoded({**LEAKS, "mappings": [mapping]}), "f").profile
+    with Symbolizer(Search(debug_folders=["/nowhere"])) as symbolizer:
+        for profile in (found, leaking):
+            symbolizer.symbolise(profile)
+            assert profile.locations and all(one.frames for one in profile.locations)
+
+
 @few_lines
 @given(damaged(STATS).map(encoded) | damaged_bytes(encoded(STATS)) | values.map(encoded) | some.binary(max_size=64))
 @example(encoded(STATS))

@@ -30,7 +30,10 @@ class MappedFile:
 
 def _with_bytes(path: str) -> str:
     found = _BYTE.sub(lambda match: chr(0xDC00 + int(match[1], 16)), path)
-    return found.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    try:
+        return found.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a pair, which JSON can name and no file has
+        return path
 
 
 def files_of(path: str) -> Iterator[MappedFile]:

@@ -33,12 +33,14 @@ class Terminal:
         rows: int = 24,
         columns: int = 100,
         ignored: Optional[signal.Signals] = None,
+        controls: bool = True,
     ) -> None:
         self.ours, self.theirs = pty.openpty()
         self.resize(rows, columns)
         self.setting = termios.tcgetattr(self.theirs)
         self.shown = b""
         self.ignored = ignored
+        self.controls = controls
         environment = {**os.environ, "TERM": kind, "LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"}
         for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
             environment.pop(name, None)
@@ -51,7 +53,8 @@ class Terminal:
         os.setsid()
         if self.ignored is not None:
             signal.signal(self.ignored, signal.SIG_IGN)
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        if self.controls:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     def resize(self, rows: int, columns: int) -> None:
         fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
@@ -197,3 +200,13 @@ def test_a_terminal_that_can_do_little(terminal: Callable[..., Terminal], watche
     one.type(keys)
     assert one.ends() == 0 and b"Traceback" not in one.shown
     assert termios.tcgetattr(one.theirs) == one.setting
+
+
+def test_a_terminal_of_another_session(terminal: Callable[..., Terminal], watched: Watched) -> None:
+    """What is typed there is for that session."""
+    one = terminal(kind="dumb", controls=False)
+    one.type(b"q\n")
+    one.until(lambda shown: shown.count(b"resident memory is") >= 3)
+    assert one.process.poll() is None
+    watched.end()
+    assert one.ends() == 0 and b"has ended" in one.shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -129,7 +130,7 @@ class Lines:
         """Whether a line that ends the pictures is there. A process in the background reads nothing: the kernel would
         stop it."""
         try:
-            if self._keys is None or os.tcgetpgrp(self._keys) != os.getpgrp():
+            if self._keys is None or not self._is_in_foreground(self._keys):
                 return False
             if not select.select([self._keys], [], [], 0)[0]:
                 return False
@@ -137,3 +138,13 @@ class Lines:
         except OSError:
             keys = b""
         return not keys or any(key in _KEYS_THAT_QUIT for key in keys)
+
+    @staticmethod
+    def _is_in_foreground(keys: int) -> bool:
+        """A terminal that another session controls (`setsid`) is not this process's to read."""
+        try:
+            return os.tcgetpgrp(keys) == os.getpgrp()
+        except OSError as error:
+            if error.errno == errno.ENOTTY:
+                return False
+            raise

@@ -11,12 +11,14 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Dict
+from types import SimpleNamespace
+from typing import Any, Dict, List
 
 import pytest
 from cli_support import ROOT, Tool
-from hakmem import bench_means, privacy, workloads
+from hakmem import bench_means, bench_report, privacy, workloads
 from hakmem.allocators import Allocator, older_versions
+from hakmem.commands import bench as bench_command
 from hakmem.errors import Failure
 from hakmem.workload_runner import prepare_inputs
 from hakmem.workloads import Places, Workload, inputs_digest
@@ -283,6 +285,37 @@ def test_results_are_never_overwritten(tool: Tool, fake_set: Path, tmp_path: Pat
     for _ in range(2):
         assert bench(tool, fake_set, "--only", "printer", "-q").returncode == 0
     assert len(list((tmp_path / "out").glob("*.json"))) == 2
+
+
+def test_a_part_of_a_result_is_not_overwritten(tmp_path: Path) -> None:
+    """One of the files of an earlier run may not have been written."""
+    first = Path(bench_command._stem(tmp_path, "x"))
+    for ending in (".json", ".md", "-means.svg", "-memory.svg"):
+        file = first.with_name(first.name + ending)
+        file.touch()
+        assert bench_command._stem(tmp_path, "x") == f"{first}-2"
+        file.unlink()
+
+
+def test_the_page_links_pictures_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(picture: str, _results: object) -> bytes:
+        if picture == "time":
+            raise Failure("cannot write it")
+        return b"drawn"
+
+    def as_markdown(_results: object, pictures: List[str]) -> str:
+        return " ".join(pictures)
+
+    monkeypatch.setattr(bench_command, "_pictures", lambda _: ["means", "time", "memory"])
+    monkeypatch.setattr(bench_command, "_draw", draw)
+    monkeypatch.setattr(bench_command, "_print", lambda *_: None)
+    monkeypatch.setattr(bench_report, "as_json", lambda _: "{}")
+    monkeypatch.setattr(bench_report, "as_markdown", as_markdown)
+    session: Any = SimpleNamespace(allocators=[], workloads=[], run_count=lambda: 1, measure=lambda _: None)
+    with pytest.raises(Failure, match="cannot write it"):
+        bench_command._measure_and_write(session, str(tmp_path / "x"), True, None)
+    assert (tmp_path / "x.md").read_text() == "x-means.svg x-memory.svg"
+    assert {file.name for file in tmp_path.iterdir()} == {"x.json", "x.md", "x-means.svg", "x-memory.svg"}
 
 
 def test_only(tool: Tool, fake_set: Path) -> None:

@@ -43,6 +43,7 @@ from hakmem.workloads import Workload, default_places, load, select
 _POSITIVE = click.IntRange(min=1)
 # Workloads that the next command names.
 _MOST_NAMED = 4
+_PICTURES = ("means", "time", "memory")
 
 
 @click.command()
@@ -210,10 +211,14 @@ def _stem(folder: Path, label: str) -> str:
     """Returns a name that no earlier result has."""
     stem = first = folder / f"{time.strftime('%Y-%m-%d')}-{label.replace('/', '-')}"
     number = 1
-    while stem.with_name(stem.name + ".json").exists():
+    while any(stem.with_name(stem.name + ending).exists() for ending in _endings(_PICTURES)):
         number += 1
         stem = first.with_name(f"{first.name}-{number}")
     return str(stem)
+
+
+def _endings(pictures: Sequence[str]) -> List[str]:
+    return [".json", ".md", *(f"-{picture}.svg" for picture in pictures)]
 
 
 def _pictures(allocators: Sequence[Allocator]) -> List[str]:
@@ -224,30 +229,38 @@ def _pictures(allocators: Sequence[Allocator]) -> List[str]:
     except Failure as failure:
         say(f"no pictures: {failure.message}")
         return []
-    return ["means", "time", "memory"]
+    return [*_PICTURES]
 
 
 def _measure_and_write(session: Session, stem: str, quiet: bool, json_file: Optional[OutputFile]) -> Results:
     """The files are reserved before anything runs, and written whole at the end."""
     pictures = _pictures(session.allocators)
-    names = [f"{stem}.json", f"{stem}.md", *(f"{stem}-{picture}.svg" for picture in pictures)]
-    with reserve(*names) as files:
+    with reserve(*(f"{stem}{ending}" for ending in _endings(pictures))) as files:
         if session.allocators and not quiet:
             minutes = expected_minutes(session.workloads, len(session.allocators))
             say(f"{_set_text(session.workloads, len(session.allocators))}: a round should take {minutes:.1f} minutes")
         with ProgressBar(session.run_count(), quiet) as bar:
             results = session.measure(bar)
-        contents: List[Callable[[], Content]] = [
-            lambda: bench_report.as_json(results),
-            lambda: bench_report.as_markdown(results, [Path(name).name for name in names[2:]]),
-            *(partial(_draw, picture, results) for picture in pictures),
-        ]
-        failures = write_each([*zip(files, contents), (json_file, contents[0])])
-        written = [file.name for file in files if file is not None and file.is_written]
+        stored, page, *drawn = files
+        draws: List[Callable[[], Content]] = [partial(_draw, picture, results) for picture in pictures]
+        # The page is behind the pictures: it shows those that were written.
+        failures = write_each(
+            [
+                (stored, lambda: bench_report.as_json(results)),
+                *zip(drawn, draws),
+                (page, lambda: bench_report.as_markdown(results, [Path(name).name for name in _written(drawn)])),
+                (json_file, lambda: bench_report.as_json(results)),
+            ]
+        )
+        written = _written(files)
     if json_file is None or json_file.name != "-":
         _print(results, written)
     end_with(failures)
     return results
+
+
+def _written(files: Sequence[Optional[OutputFile]]) -> List[str]:
+    return [file.name for file in files if file is not None and file.is_written]
 
 
 def _draw(picture: str, results: Results) -> bytes:

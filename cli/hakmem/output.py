@@ -208,7 +208,8 @@ def write_each(results: Iterable[Tuple[Optional[OutputFile], Callable[[], Conten
     """Writes each result that has a file, also after one that cannot be written. Returns the failures: the caller shows
     what else it has, which another run may not find again, and then ends with them."""
     failures: List[Failure] = []
-    for file, content in results:
+    # Standard output is the last: where it cannot be written, the command ends there.
+    for file, content in sorted(results, key=lambda one: one[0] is not None and one[0].name == "-"):
         try:
             if file is not None:
                 file.write(content())

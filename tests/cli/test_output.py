@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Iterator, Tuple
 
 import pytest
-from cli_support import CLI, Compile, Tool
+from cli_support import CLI, ROOT, Compile, Tool
 from hakmem import private_folder
 from hakmem.errors import Failure
 from hakmem.output import OutputFile, reserve
 from profile_support import named
+from test_learn_merge import record
 from watched_support import Watched, wait_until
 
 LOSER = r"""
@@ -239,6 +240,7 @@ def test_a_folder_that_was_removed(tool: Tool, tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_shown(tool: Tool, library: Path, watched: Watched, tmp_path: Path) -> None:
     """On a full disk: what was measured cannot be measured again. The other files are written."""
     (tmp_path / "p.pb.gz").write_bytes(named({("append", "main"): (3, 3000, 3, 3000)}))
+    (tmp_path / "a.learned").write_bytes(record().to_bytes())
     program = [sys.executable, "-c", "pass"]
     for words, shown in (
         (["profile", "--json", "/dev/full", "--folded", "folded", "--input", "p.pb.gz"], "append"),
@@ -248,6 +250,12 @@ def test_what_cannot_be_written_is_shown(tool: Tool, library: Path, watched: Wat
         (["leaks", "--json", "/dev/full", "--rate", "4096", "--", *program], "not freed"),
         (["compare", "-q", "--rounds", "1", "--warmup", "0", "--allocators", "hakmem", "--json", "/dev/full", "--csv",
           "folded", "--", *program], "peak resident"),
+        (["report", "--json", "/dev/full", "-o", "folded", "--seconds", "0", watched.pid], ""),
+        (["learn", "merge", "-o", "/dev/full", "--json", "folded", "a.learned"], "1 run"),
+        (["learn", "replay", "--json", "/dev/full", ROOT / "bench/learn_traces/redis.level"], "The last decisions:"),
+        (["explain", "--json", "/dev/full", watched.pid], "next: hakmem report"),
+        (["diff", "--json", "/dev/full", "p.pb.gz", "p.pb.gz"], "inuse_space: "),
+        (["doctor", "--json", "/dev/full"], "working here"),
     ):  # fmt: skip
         (tmp_path / "folded").unlink(missing_ok=True)
         done = tool(*words)
@@ -255,6 +263,15 @@ def test_what_cannot_be_written_is_shown(tool: Tool, library: Path, watched: Wat
         assert (done.returncode, shown in done.stdout + done.stderr) == (125, True), (words, done)
         assert done.stderr.endswith(told) and done.stderr.count("cannot write") == 1, (words, done.stderr)
         assert (tmp_path / "folded").exists() is ("folded" in words)
+
+
+def test_a_stdout_that_is_lost_takes_no_file_with_it(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "a.learned").write_bytes(record().to_bytes())
+    words = tool.words("learn", "merge", "--json", "-", "-o", "merged", "a.learned")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    told = "hakmem: cannot write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr, (tmp_path / "merged").exists()) == (125, told, True)
 
 
 @pytest.mark.parametrize(("wanted", "own", "code"), [(0, 0, 125), (9, 0, 9), (9, 3, 3)])

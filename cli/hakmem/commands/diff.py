@@ -10,7 +10,7 @@ import click
 from hakmem import fitting, next_step
 from hakmem.errors import escaped, say
 from hakmem.metrics import size
-from hakmem.output import reserve
+from hakmem.output import end_with, reserve, write_each
 from hakmem.profile.changes import Change, Section, load, of_profiles, of_snapshots, remarks
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.model import BY, Profile
@@ -59,13 +59,14 @@ def diff(
     else:
         sections = of_snapshots(before, after)
     with reserve(json_file) as (output,):
-        if output is not None:
-            kind = "profile" if isinstance(before, Profile) else "statistics"
-            output.write(json.dumps(_document(kind, before_name, after_name, sections), indent=1) + "\n")
+        kind = "profile" if isinstance(before, Profile) else "statistics"
+        found = _document(kind, before_name, after_name, sections)
+        failures = write_each([(output, lambda: json.dumps(found, indent=1) + "\n")])
     if json_file != "-":
         text = "\n".join(escaped(line) for section in sections for line in _lines(section, rows))
         click.echo(text or "nothing changed")
         next_step.tell(f"hakmem {next_step.words(_next(before, after_name, by, folders))}")
+    end_with(failures)
 
 
 def _next(before: Any, after_name: str, by: str, folders: Tuple[str, ...]) -> List[str]:

@@ -18,7 +18,7 @@ from hakmem.doctor.finding import Finding, Level
 from hakmem.elf_check import follow
 from hakmem.errors import EXIT_CANNOT, escaped, plural
 from hakmem.kernel_files import KernelFiles
-from hakmem.output import reserve
+from hakmem.output import end_with, reserve, write_each
 from hakmem.program import Program, resolve
 
 _STYLES = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
@@ -40,10 +40,10 @@ def doctor(library_name: Optional[str], json_file: Optional[str], command: Tuple
     library = paths.named_library(library_name) if library_name is not None else _find_library(program, variables)
     with reserve(json_file) as (output,):
         examination = examine(KernelFiles(), variables, library, program)
-        if output is not None:
-            output.write(json.dumps(examination.as_json(), indent=1) + "\n")
+        failures = write_each([(output, lambda: json.dumps(examination.as_json(), indent=1) + "\n")])
     if json_file != "-":
         _print(examination)
+    end_with(failures)
     sys.exit(0 if examination.works else EXIT_CANNOT)
 
 

@@ -13,7 +13,7 @@ from hakmem.explain.explain import explain as explained
 from hakmem.explain.explanation import Evidence, Explanation, Part
 from hakmem.explain.gather import of_subject
 from hakmem.folding import columns, fold, known_columns
-from hakmem.output import reserve
+from hakmem.output import end_with, reserve, write_each
 from hakmem.process_or_program import is_process
 from hakmem.schemas import SCHEMAS
 
@@ -36,12 +36,12 @@ def explain(profile: Optional[str], json_file: Optional[str], subject: str) -> N
         explanation = explained(evidence)
         for note in evidence.sites.notes if evidence.sites is not None else ():
             say(f"note: {printable(note)}")
-        if output is not None:
-            output.write(json.dumps(as_json(evidence, explanation), indent=1) + "\n")
+        failures = write_each([(output, lambda: json.dumps(as_json(evidence, explanation), indent=1) + "\n")])
     if json_file != "-":
         click.echo("\n".join(printable(line) for line in lines(evidence, explanation)))
         flag = "" if is_process(subject) else "--from "
         next_step.tell(f"hakmem report -o page.html {flag}{next_step.words([subject])}")
+    end_with(failures)
 
 
 def as_json(evidence: Evidence, explanation: Explanation) -> Dict[str, Any]:

@@ -20,7 +20,7 @@ from hakmem.folding import columns_of_stderr
 from hakmem.learn_record import Record
 from hakmem.learn_replay import Replay, as_json, timeout_text
 from hakmem.learn_replay import replay as replay_trace
-from hakmem.output import reserve
+from hakmem.output import end_with, reserve, write_each
 from hakmem.policy_library import MODES, PolicyLibrary
 from hakmem.schemas import SCHEMAS
 from hakmem.usage import WholeSummaries
@@ -63,14 +63,17 @@ def replay(
         raise Failure(f"{trace_name} has fewer than two records: there is nothing to replay")
     with reserve(json_file, plot_file) as (json_output, plot_output):
         result = replay_trace(policy, trace, price)
-        if plot_output is not None and plot_file is not None:
-            plot_output.write(plot_learn.draw(result, Path(plot_file).suffix[1:].lower()))
-        if json_output is not None:
-            json_output.write(json.dumps(as_json(result), indent=1) + "\n")
+        failures = write_each(
+            [
+                (plot_output, lambda: plot_learn.draw(result, Path(plot_file or "").suffix[1:].lower())),
+                (json_output, lambda: json.dumps(as_json(result), indent=1) + "\n"),
+            ]
+        )
     if json_file != "-":
         _print(result)
         if plot_file is None:
             next_step.tell(f"hakmem learn replay --plot learned.svg {next_step.words([trace_name])}")
+    end_with(failures)
 
 
 @learn.command("merge")
@@ -95,15 +98,19 @@ def merge(output_name: str, json_file: Optional[str], quiet: bool, names: Tuple[
     learn_merge.check(once, records)
     merged = learn_merge.merge(records)
     with reserve(output_name, json_file) as (output, json_output):
-        if json_output is not None:
-            json_output.write(json.dumps(_merged_as_json(once, records, merged), indent=1) + "\n")
-        assert output is not None
-        output.write(merged.record.to_bytes())
+        failures = write_each(
+            [
+                (json_output, lambda: json.dumps(_merged_as_json(once, records, merged), indent=1) + "\n"),
+                (output, merged.record.to_bytes),
+            ]
+        )
+        is_written = output is not None and output.is_written
     if not quiet:
         _print_merged(once, records, merged)
-        if output_name != "-":
+        if is_written and output_name != "-":
             setting = next_step.words([f"learn_file={os.path.abspath(output_name)}"])
             next_step.tell(f"hakmem run --set {setting} -- PROGRAM", on_stderr=True)
+    end_with(failures)
 
 
 def _without_copies(names: Sequence[str]) -> List[str]:

@@ -12,7 +12,7 @@ from hakmem import next_step
 from hakmem.commands.explain import as_json
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say
 from hakmem.explain.explain import explain as explained
-from hakmem.output import OutputFile, reserve
+from hakmem.output import OutputFile, end_with, reserve, write_each
 from hakmem.page.course import Course
 from hakmem.page.document import document
 from hakmem.page.files import of_files
@@ -96,10 +96,13 @@ def _write(files: Sequence[Optional[OutputFile]], course: Course) -> None:
         say(f"note: {note}")
     for note in course.notes:
         say(f"note: {note}")
-    if json_file is not None:
-        told = as_json(course.evidence, explained(course.evidence))
-        json_file.write(json.dumps({**told, "schema": SCHEMAS["report"]}, indent=1) + "\n")
+    failures = write_each([(json_file, lambda: _as_json(course)), (page, lambda: document(course))])
     assert page is not None
-    page.write(document(course))
-    if page.name != "-" and (json_file is None or json_file.name != "-") and sys.stderr.isatty():
+    if page.is_written and page.name != "-" and (json_file is None or json_file.name != "-") and sys.stderr.isatty():
         say(f"next: xdg-open {next_step.words([page.name])}")
+    end_with(failures)
+
+
+def _as_json(course: Course) -> str:
+    told = as_json(course.evidence, explained(course.evidence))
+    return json.dumps({**told, "schema": SCHEMAS["report"]}, indent=1) + "\n"

@@ -7,10 +7,12 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import venv
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, List
@@ -409,19 +411,42 @@ def test_it_stops_and_goes_on_with_the_program(tool: Tool, listener: Path, throu
     assert process.wait(timeout=60) == 7
 
 
-def test_the_starter_works_from_anywhere_and_through_links(tmp_path: Path) -> None:
-    # On its first use it looks for the library and its packages. Both are there where the build runs this.
-    is_built = (ROOT / "build/release/libhakmem.so").is_file() and (ROOT / "build/release/hakmem-launch").is_file()
-    has_packages = sys.prefix == str(ROOT / "build/venv") and importlib.util.find_spec("matplotlib") is not None
-    if not (ROOT / "build/venv/.hakmem").is_file() and not (is_built and has_packages):
-        pytest.skip("./hakmem was not used here yet: it would install its packages now")
-    subprocess.run([ROOT / "hakmem", "--version"], stdout=subprocess.DEVNULL, check=True)
+def copied_checkout(folder: Path, library: Path) -> Path:
+    """The starter, its tool and a Python of its own, which finds the packages of this one: it has nothing to install.
+    The checkout's own build/venv stays as it is."""
+    root = folder / "checkout"
+    shutil.copytree(ROOT / "cli", root / "cli", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "hakmem", root)
+    (root / "src" / "policy").mkdir(parents=True)
+    shutil.copy(ROOT / "src" / "policy" / "option.def", root / "src" / "policy")  # by which the tool knows a checkout
+    (root / "build" / "release").mkdir(parents=True)
+    for name in ("libhakmem.so", "hakmem-launch"):
+        (root / "build" / "release" / name).symlink_to(library.parent / name)
+    venv.create(root / "build" / "venv", with_pip=False, symlinks=True)
+    (site,) = (root / "build" / "venv" / "lib").glob("python3*/site-packages")
+    found = [importlib.util.find_spec(name) for name in ("pip", "click", "rich", "elftools")]
+    folders = dict.fromkeys(str(Path(one.origin).parents[1]) for one in found if one is not None and one.origin)
+    (site / "packages.pth").write_text("\n".join(folders))
+    return root
+
+
+def test_the_starter_works_from_anywhere_and_through_links(library: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pip")
+    root = copied_checkout(tmp_path, library)
+    # Where it lacks a package all the same, it gets none: neither an index nor the distribution answers.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "apt-get").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin" / "apt-get").chmod(0o755)
+    alone = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PIP_NO_INDEX": "1"}
+    first = subprocess.run([root / "hakmem", "--version"], env=alone, capture_output=True, text=True, check=False)
+    assert (first.returncode, first.stderr.splitlines()[-1:]) == (0, ["hakmem: ready"]), first.stderr
     link = tmp_path / "link"
-    link.symlink_to(ROOT / "hakmem")
+    link.symlink_to(root / "hakmem")
     second = tmp_path / "second"
     second.symlink_to(link)
     (tmp_path / "click.py").write_text("raise SystemExit('the wrong click')")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONHOME": "/nowhere"}
-    words = [str(second), "run", "-q", "--", "sh", "-c", 'pwd; echo "$PYTHONHOME"']
+    environment = {**alone, "PYTHONPATH": str(tmp_path), "PYTHONHOME": "/nowhere"}
+    words = [str(second), "run", "-q", "--", "sh", "-c", 'pwd; echo "$PYTHONHOME"; echo "$LD_PRELOAD"']
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path}\n/nowhere\n", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{tmp_path}\n/nowhere\n{library}\n"

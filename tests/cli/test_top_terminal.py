@@ -203,7 +203,7 @@ def test_a_terminal_that_can_do_little(terminal: Callable[..., Terminal], watche
 
 
 def test_a_terminal_of_another_session(terminal: Callable[..., Terminal], watched: Watched) -> None:
-    """What is typed there is for that session."""
+    """The input there is for that session."""
     one = terminal(kind="dumb", controls=False)
     one.type(b"q\n")
     one.until(lambda shown: shown.count(b"resident memory is") >= 3)

@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import FrozenSet, List, Mapping, Optional, Tuple
 
-from hakmem.elf_check import LIBC_MALLOC, Executable, defines, is_glibc_linker, wraps_malloc
+from hakmem.elf_check import Executable, defines, is_glibc_linker
 from hakmem.musl import runs_on_musl
 
 _LIST_SECONDS = 20
@@ -34,12 +34,8 @@ class Binding:
     files: Tuple[str, ...]
     complaint: str
 
-    def server(self) -> Optional[str]:
-        """The file whose malloc the program will call, behind a wrapper too."""
-        first = self._first("malloc")
-        return self._first(LIBC_MALLOC) if first is not None and wraps_malloc(first) else first
-
-    def _first(self, name: str) -> Optional[str]:
+    def server(self, name: str = "malloc") -> Optional[str]:
+        """The file whose `name` the program will call."""
         return next((file for file in self.files if defines(file, name)), None)
 
     def library(self, file_name: str) -> Optional[str]:

@@ -26,8 +26,6 @@ from hakmem.program import resolve
 
 _MOST_INTERPRETERS = 5  # the kernel gives up after this number of `#!` in a row
 _LINE_BYTES = 4096
-# The name by which a wrapper of malloc calls the C library's (src/override/libc.c).
-LIBC_MALLOC = "__libc_malloc"
 _NAME_OF_LINKER = re.compile(r"ld(-linux.*|-[0-9.]+|64)?\.so(\.\d+)?$")
 _SANITIZER_FILE = re.compile(r"lib(?:clang_rt\.)?(asan|hwasan|msan|tsan|lsan)\b")
 
@@ -149,7 +147,7 @@ def find_obstacle(chain: Chain, library: str) -> Optional[Obstacle]:
         or _other_c_library(executable, library)
         or _raised_rights(executable.path)
         or _sanitizer(executable.path)
-        or _own_malloc(executable, library)
+        or _own_malloc(executable)
         or _emptied_environment(chain)
     )
 
@@ -241,8 +239,8 @@ def _sanitizer(path: str) -> Optional[Obstacle]:
     return Obstacle("sanitizer", f"{path} was built with a sanitizer ({name}), which brings a malloc of its own")
 
 
-def _own_malloc(executable: Executable, library: str) -> Optional[Obstacle]:
-    if not defines(executable.path, "malloc") or (wraps_malloc(executable.path) and defines(library, LIBC_MALLOC)):
+def _own_malloc(executable: Executable) -> Optional[Obstacle]:
+    if not defines(executable.path, "malloc"):
         return None
     return Obstacle(
         "own-malloc", f"{executable.path} brings a malloc of its own, which comes before any that is preloaded"
@@ -264,18 +262,6 @@ def defines(path: str, name: str) -> bool:
         with open(path, "rb") as file:
             segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
             return segment is not None and _segment_defines(segment, name)
-    except Exception:  # as above
-        return False
-
-
-@lru_cache(maxsize=None)
-def wraps_malloc(path: str) -> bool:
-    """Whether a file's own malloc calls the C library's by its other name, which hakmem serves too."""
-    try:
-        with open(path, "rb") as file:
-            segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
-            symbols = segment.iter_symbols() if segment is not None else ()
-            return any(one.name == LIBC_MALLOC and not _is_defined(one) for one in symbols)
     except Exception:  # as above
         return False
 

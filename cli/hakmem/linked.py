@@ -7,7 +7,7 @@ import re
 from typing import Mapping, Optional
 
 from hakmem.dynamic_linker import bind
-from hakmem.elf_check import Chain, Executable, defines, needed, wraps_malloc
+from hakmem.elf_check import Chain, Executable, defines, needed
 from hakmem.regular_file import open_regular
 
 # In the library's file, and so in a program that is linked with it statically (src/serve/serve_command.c).
@@ -47,7 +47,7 @@ def of_program(chain: Chain, environment: Mapping[str, str]) -> Optional[str]:
     executable = chain.executable
     if executable is None:
         return None
-    if executable.interpreter is None or (defines(executable.path, "malloc") and not wraps_malloc(executable.path)):
+    if executable.interpreter is None or defines(executable.path, "malloc"):
         return executable.path if has_hakmem(executable.path) else None
     return _library_of(executable, environment) if any(map(is_library, needed(executable.path))) else None
 

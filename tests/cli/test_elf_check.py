@@ -147,14 +147,6 @@ def test_own_malloc(compile_c: Compile, library: Path) -> None:
     assert examine(compile_c("own_malloc", source, "-rdynamic"), library) == "own-malloc"
 
 
-def test_a_wrapper_of_malloc(compile_c: Compile, library: Path) -> None:
-    """It calls the C library's, whose name the preloaded library has, or has not."""
-    wrapper = "#include <stddef.h>\nvoid *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }"
-    program = compile_c("wrapper", f"{wrapper} {PLAIN}", "-rdynamic")
-    assert examine(program, library) is None
-    assert examine(program, compile_c("libother.so", "int other;", "-shared", "-fPIC")) == "own-malloc"
-
-
 def test_scripts_are_followed(compile_c: Compile, library: Path, tmp_path: Path) -> None:
     static = compile_c("static", PLAIN, "-static")
     assert examine(script(tmp_path / "direct", f"#!{static} -x"), library) == "static"

@@ -178,45 +178,11 @@ def test_an_existing_preload_stays_in_front(tool: Tool, library: Path, compile_c
 
 
 def test_a_preload_that_serves_malloc_first(tool: Tool, compile_c: Compile) -> None:
-    source = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stddef.h>
-void *malloc(size_t size) {
-  static void *(*next)(size_t);
-  if (next == NULL) next = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
-  return next(size);
-}
-"""
+    source = "#include <stddef.h>\nvoid *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }"
     other = compile_c("libmine.so", source, "-shared", "-fPIC")
     done = tool("run", "--", "true", environment={**os.environ, "LD_PRELOAD": str(other)})
     assert done.returncode == 125
     assert f"malloc would be served by {other}" in done.stderr
-
-
-WRAPPER = """
-#include <stddef.h>
-void *__libc_malloc(size_t);
-void *malloc(size_t n) { return __libc_malloc(n); }
-"""
-
-
-def test_a_wrapper_of_malloc_is_served(tool: Tool, library: Path, compile_c: Compile) -> None:
-    """In the program, and in a library that is preloaded before."""
-    caller = "#include <stdlib.h>\nint main(void) { void *volatile block = malloc(9); free(block); return 0; }"
-    within = compile_c("wraps", WRAPPER + caller, "-fno-builtin", "-rdynamic")
-    before = compile_c("libwraps.so", WRAPPER, "-shared", "-fPIC")
-    plain = compile_c("wrapped", caller, "-fno-builtin")
-    for program, preload in ((within, None), (plain, before)):
-        variables = {**os.environ, **({"LD_PRELOAD": str(preload)} if preload else {})}
-        done = tool("run", "--json", "-", "--", program, environment=variables)
-        assert done.returncode == 0, done.stderr
-        told = json.loads(done.stderr)
-        assert told["library_mapped"] is True and told["allocator"]["own"] is not None, told
-        assert tool("doctor", "--", program, environment=variables).returncode == 0
-    words = ("--rounds", "1", "--warmup", "0", "--allocators", "hakmem,glibc")
-    compared = tool("compare", "-q", *words, "--", within)
-    assert (compared.returncode, compared.stderr) == (0, ""), compared
 
 
 def test_static_is_refused_and_can_be_forced(tool: Tool, compile_c: Compile) -> None:

@@ -10,7 +10,7 @@ from typing import Iterator, List, Mapping, Optional
 
 from hakmem import paths
 from hakmem.doctor.finding import Finding, Level, ok
-from hakmem.elf_check import defines, sanitizer_of, wraps_malloc
+from hakmem.elf_check import defines, sanitizer_of
 from hakmem.environment import preload_list
 from hakmem.errors import Failure
 from hakmem.kernel_files import KernelFiles, Mount
@@ -109,7 +109,7 @@ def _preloaded(entry: str, library: Optional[Path]) -> Optional[Finding]:
             "Every program that starts prints a line about it.",
             "Take it out of LD_PRELOAD.",
         )
-    if path is None or path.resolve() == library or not _has_malloc(str(path)):
+    if path is None or path.resolve() == library or not defines(str(path), "malloc"):
         return None
     return Finding(
         Level.PROBLEM,
@@ -127,11 +127,6 @@ def _path_of(entry: str) -> Optional[Path]:
     return Path(entry) if "/" in entry else paths.known_to_linker().get(entry)
 
 
-def _has_malloc(path: str) -> bool:
-    """One that serves requests itself: hakmem serves those of a wrapper."""
-    return defines(path, "malloc") and not wraps_malloc(path)
-
-
 def _system_preload(files: KernelFiles, library: Optional[Path]) -> Iterator[Finding]:
     """Spaces, colons and newlines separate entries; a # begins a comment."""
     lines = [line.partition("#")[0] for line in (files.text(_SYSTEM_PRELOAD) or "").splitlines()]
@@ -140,7 +135,7 @@ def _system_preload(files: KernelFiles, library: Optional[Path]) -> Iterator[Fin
         yield ok(_SYSTEM_PRELOAD, "names nothing")
     for entry in entries:
         path = _path_of(entry)
-        if path is None or path.resolve() == library or not _has_malloc(str(path)):
+        if path is None or path.resolve() == library or not defines(str(path), "malloc"):
             yield ok(_SYSTEM_PRELOAD, entry)
             continue
         yield Finding(

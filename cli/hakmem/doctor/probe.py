@@ -10,7 +10,7 @@ from typing import FrozenSet, Iterator, List, Mapping
 
 from hakmem.doctor.finding import Finding, Level, ok
 from hakmem.dynamic_linker import Bound, Trace, bind, trace
-from hakmem.elf_check import LIBC_MALLOC, Executable, defines, wraps_malloc
+from hakmem.elf_check import Executable, defines
 from hakmem.environment import is_allocator, with_preload
 from hakmem.musl import runs_on_musl
 from hakmem.self_report import VARIABLE, SelfReports
@@ -20,7 +20,7 @@ STARTED = "a program starts"
 _SECONDS = 20
 _C_LIBRARY = "libc.so.6"
 _NAMES: FrozenSet[str] = frozenset(
-    {"malloc", "free", "calloc", "realloc", "reallocarray", "aligned_alloc", "memalign", "posix_memalign", LIBC_MALLOC}
+    {"malloc", "free", "calloc", "realloc", "reallocarray", "aligned_alloc", "memalign", "posix_memalign"}
 )
 # Functions that allocate or free memory under names of an allocator's own.
 _OWN_NAME = re.compile(r"(je_|_rjem_|mi_|tc_|rp)\w*(alloc|free|new|delete)|(m|r|x|d|sd)allocx$")
@@ -111,8 +111,8 @@ def _served(executable: Executable, library: Path, traced: Trace) -> Finding:
 
 def _really_serves(one: Bound) -> bool:
     """A program at a fixed address has an entry for a function whose address is taken, and other files use that entry.
-    It leads to the file that the program itself is bound to. A wrapper serves nothing itself, and calls LIBC_MALLOC."""
-    return defines(one.server, one.name) and not wraps_malloc(one.server)
+    It leads to the file that the program itself is bound to."""
+    return defines(one.server, one.name)
 
 
 def _is_central(one: Bound, executable: Executable) -> bool:

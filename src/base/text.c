@@ -73,3 +73,10 @@ unsigned hk_text_printable(const char *text) {
   bool is_surrogate = value >= 0xD800 && value < 0xE000, is_line_end = value == 0x2028 || value == 0x2029;
   return value >= least[length] && value <= 0x10FFFF && !is_surrogate && !is_line_end ? length : 0;
 }
+
+void hk_text_code(char coded[HK_TEXT_CODED_BYTES], unsigned char byte) {
+  static const char digits[] = "0123456789abcdef";
+  const char text[HK_TEXT_CODED_BYTES] = {
+      '\\', 'u', byte < 0x80 ? '0' : 'd', byte < 0x80 ? '0' : 'c', digits[byte >> 4], digits[byte & 15], '\0'};
+  for (unsigned i = 0; i < HK_TEXT_CODED_BYTES; i++) coded[i] = text[i];
+}

@@ -17,6 +17,13 @@ const char *hk_text_after(const char *text, const char *word);
  * that controls a terminal. */
 unsigned hk_text_printable(const char *text);
 
+/* The room for a coded byte, with the final zero. */
+#define HK_TEXT_CODED_BYTES 7
+
+/* Writes a byte that begins no printable character as JSON has it: \u00NN, or from 0x80 on \udcNN, as Python decodes
+ * names of files. */
+void hk_text_code(char coded[HK_TEXT_CODED_BYTES], unsigned char byte);
+
 bool hk_text_ends(const char *text, const char *end);
 
 /* Returns whether the text begins with a list of words, separated by commas, that has `word`. */

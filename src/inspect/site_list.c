@@ -107,17 +107,14 @@ static void put_sites(list_t *list) {
 
 /* ---- Mappings. */
 
-/* Quotes the path, which may have any bytes: one that is no printable UTF-8 becomes \u00NN, or from 0x80 on \udcNN, as
- * Python decodes names of files. */
+/* Quotes the path, which may have any bytes. */
 static void put_path(list_t *list, const char *path) {
-  static const char digits[] = "0123456789abcdef";
   put(list, "\"path\":\"");
   while (*path != '\0') {
     unsigned char byte = (unsigned char)*path;
     unsigned length = hk_text_printable(path);
-    char character[5] = {0};
-    char coded[] = {'\\', 'u', '0', '0', digits[byte >> 4], digits[byte & 15], '\0'};
-    if (byte >= 0x80) memcpy(coded + 2, "dc", 2);
+    char character[5] = {0}, coded[HK_TEXT_CODED_BYTES];
+    hk_text_code(coded, byte);
     memcpy(character, path, length);
     if (byte == '"' || byte == '\\') put(list, "\\");
     put(list, length > 0 ? character : coded);

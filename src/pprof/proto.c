@@ -62,20 +62,22 @@ bool hk_proto_put_text(hk_output_t *output, unsigned field, const char *text, si
 
 /* A character of a path, or a byte of none, as it is put. */
 typedef struct {
-  char text[8];
+  char text[HK_TEXT_CODED_BYTES];
   unsigned length;
   unsigned path_bytes; /* that it stands for */
 } piece_t;
 
 static piece_t first_piece(const char *path) {
-  static const char digits[] = "0123456789abcdef";
   unsigned char byte = (unsigned char)*path;
   unsigned printable = hk_text_printable(path);
-  if (byte >= 0x80 && printable == 0)
-    return (piece_t){{'\\', 'u', 'd', 'c', digits[byte >> 4], digits[byte & 15]}, 6, 1};
   piece_t piece = {.length = printable > 0 ? printable : 1};
   piece.path_bytes = piece.length;
-  memcpy(piece.text, path, piece.length);
+  if (byte >= 0x80 && printable == 0) {
+    hk_text_code(piece.text, byte);
+    piece.length = HK_TEXT_CODED_BYTES - 1;
+  } else {
+    memcpy(piece.text, path, piece.length);
+  }
   return piece;
 }
 

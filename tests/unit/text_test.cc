@@ -42,6 +42,18 @@ TEST(Text, AListNamesAWordBetweenCommas) {
   }
 }
 
+TEST(Text, AByteOfNoCharacterIsCodedAsJsonHasIt) {
+  char coded[HK_TEXT_CODED_BYTES];
+  auto code = [&coded](unsigned char byte) {
+    hk_text_code(coded, byte);
+    return std::string(coded);
+  };
+  EXPECT_EQ(code(0x00), "\\u0000");
+  EXPECT_EQ(code(0x7f), "\\u007f");
+  EXPECT_EQ(code(0x80), "\\udc80");
+  EXPECT_EQ(code(0xff), "\\udcff");
+}
+
 TEST(Text, ANumberIsReadUpToItsLastDigit) {
   EXPECT_EQ(Read(hk_text_number, "0"), "0|");
   EXPECT_EQ(Read(hk_text_number, "0012.5"), "12|.5");

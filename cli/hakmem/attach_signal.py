@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from hakmem import decimal_text
+
 VARIABLE = "HAKMEM_ATTACH_SIGNAL"
 DEFAULT = 58
 _HIGHEST = 64
-_MOST_DIGITS = 20
 _NAMES = {
     "none": 0,
     "hup": 1,
@@ -23,6 +24,5 @@ _NAMES = {
 def number(text: str) -> int:
     """Returns the signal that the variable's text means; 0 is none. An invalid text counts as unset."""
     word = text.lower()
-    is_number = word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS
-    found = _NAMES.get(word, int(word) if is_number else DEFAULT)
-    return found if found <= _HIGHEST else DEFAULT
+    found = _NAMES.get(word, decimal_text.number(word))
+    return found if found is not None and found <= _HIGHEST else DEFAULT

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, List
 
+from hakmem.decimal_text import number
 from hakmem.errors import EXIT_USAGE, Failure, shown
 from hakmem.guard_rates import MOST_RATE
 from hakmem.json_text import decode, figure
@@ -14,14 +15,14 @@ from hakmem.schemas import SCHEMAS
 
 # A bug of this frequency stands in for the reader's.
 _HITS_A_DAY = 1000000
-_MOST_DIGITS = 20  # Python refuses to read thousands
 
 
 def rate_of(text: str) -> int:
     """Parses a rate. Raises a Failure for any other text."""
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS) or not 1 <= int(text) <= MOST_RATE:
+    rate = number(text)
+    if rate is None or not 1 <= rate <= MOST_RATE:
         raise Failure(f"{shown(text)} is no RATE: one allocation in how many, 1 to {MOST_RATE}", EXIT_USAGE)
-    return int(text)
+    return rate
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional
 
-_MOST_DIGITS = 20  # of 64 bits
+from hakmem.decimal_text import number
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,6 @@ class KernelFiles:
         """The mounts that this process sees, the latest last."""
         rows = (_mount(line) for line in (self.text("/proc/self/mountinfo") or "").splitlines())
         return [mount for mount in rows if mount is not None]
-
-
-def number(text: str) -> Optional[int]:
-    """A number in the kernel's range; None for anything else."""
-    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def fields(text: str) -> Dict[str, str]:

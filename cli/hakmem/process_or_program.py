@@ -7,14 +7,13 @@ from typing import Any, List, Optional, Sequence
 
 import click
 
+from hakmem.decimal_text import number
 from hakmem.errors import EXIT_USAGE, Failure, shown
-
-_MOST_DIGITS = 20  # more than any process has; Python refuses to read thousands
 
 
 def is_process(word: str) -> bool:
     """One word of digits is a process; a program of such a name is `./123`."""
-    return word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS
+    return number(word) is not None
 
 
 def process_of(command: Sequence[str]) -> Optional[int]:

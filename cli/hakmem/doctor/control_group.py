@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Iterator, List, Optional, Tuple
 
-from hakmem.kernel_files import KernelFiles, Mount, number
+from hakmem.decimal_text import number
+from hakmem.kernel_files import KernelFiles, Mount
 
 # Version 1 writes "no limit" as the highest number of whole pages.
 _NO_LIMIT_FROM = 1 << 62

@@ -40,7 +40,7 @@ def files_of(path: str) -> Iterator[MappedFile]:
     """The files that a path of the kernel's list of mappings may mean, the name as it stands first.
 
     The kernel writes a newline as `\\012` and appends ` (deleted)`; a profile has a byte that is no UTF-8 as `\\udcNN`
-    (src/pprof/pprof.c). A name may have any of them by itself."""
+    (hk_proto_put_path). A name may have any of them by itself."""
     with_bytes = _with_bytes(path)
     names = (path, path.replace("\\012", "\n"), with_bytes, with_bytes.replace("\\012", "\n"))
     for name in dict.fromkeys(names):

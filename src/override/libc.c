@@ -81,8 +81,8 @@ EXTRA int mallopt(int parameter, int value) { return hakmem_mallopt(parameter, v
 #if HK_WEAK_RUNTIME && !HK_ON_MUSL
 /* The names by which a program that wraps malloc calls the C library's own. It wraps few functions, as a rule, and
  * frees by these names what it has from the others. An archive has none of them: a program that is linked statically
- * gets them from the file of the C library that defines malloc too. (In a dynamic program with the archive, a shared
- * library that wraps malloc frees by the C library's: docs/limits.md.) */
+ * gets them from the file of the C library that defines malloc too. The shared libraries of a dynamic program with the
+ * archive call the C library's (docs/limits.md). */
 EXPORT void *__libc_malloc(size_t size) { return hakmem_malloc(size); }
 EXPORT void __libc_free(void *block) { hakmem_free(block); }
 EXPORT void *__libc_calloc(size_t count, size_t size) { return hakmem_calloc(count, size); }

@@ -1,6 +1,8 @@
 /* heap/carve.c - L4. See carve.h. */
 #include "heap/carve.h"
 
+#include "base/arithmetic.h"
+#include "base/hash.h"
 #include "base/panic.h"
 #include "base/random.h"
 #include "heap/handover.h"
@@ -38,13 +40,12 @@ HK_INLINE uintptr_t block_start(uintptr_t start, unsigned per_slab, size_t block
  * docs/experiments/2026-11-23-carving-fetch-ahead.md). */
 #define BLOCKS_AHEAD 16
 
-/* Links `count` blocks, of which the last one starts at `last`. Its slab has `here` of them, each slab before it
- * `per_slab`. The loop runs from the last to the first, so that the blocks that are handed out first come into the
+/* Links `count` blocks in front of `list`; the last one starts at `last`. Its slab has `here` of them, each slab before
+ * it `per_slab`. The loop runs from the last to the first, so that the blocks that are handed out first come into the
  * cache last. Where a slab ends in a gap, a fetch may miss its line: it is only advice. */
-static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here, unsigned per_slab,
-                                  size_t block_bytes) {
+static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here, unsigned per_slab, size_t block_bytes,
+                                  hk_block_t *list) {
   const size_t gap = HK_SLAB_BYTES - per_slab * block_bytes, ahead = BLOCKS_AHEAD * block_bytes;
-  hk_block_t *list = HK_LIST_END;
   for (; count > 0; count--) {
     if (count > BLOCKS_AHEAD) __builtin_prefetch((void *)(last - ahead), 1);
     hk_block_link((hk_block_t *)last, list);
@@ -56,6 +57,22 @@ static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here,
     }
   }
   return list;
+}
+
+/* The lowest bits of an address choose the set of a first cache, and these bits are 0 in the start of each slab. */
+#define SET_BITS 12
+
+/* Links the first `count` blocks of a span. The list begins at another place of the first page in each slab of a
+ * superslab, and goes on with the blocks before that place at its end. A class's first blocks often live longest: if
+ * every class began at the start of a slab, these would displace each other in the cache (measured:
+ * docs/experiments/2026-11-30-first-blocks.md). */
+static hk_block_t *link_first(uintptr_t start, unsigned count, unsigned per_slab, size_t block_bytes) {
+  size_t place = hk_hash(start / HK_SLAB_BYTES % HK_SUPERSLAB_SLABS) >> (64 - SET_BITS);
+  unsigned first = (unsigned)hk_smaller(place / block_bytes, count - 1);
+  hk_block_t *list = HK_LIST_END;
+  if (first > 0) list = link_downwards(start + (first - 1) * block_bytes, first, first, per_slab, block_bytes, list);
+  uintptr_t last = block_start(start, per_slab, block_bytes, count - 1);
+  return link_downwards(last, count - first, (count - 1) % per_slab + 1, per_slab, block_bytes, list);
 }
 
 /* Chosen: the number of neighbours that a hardened build links in a random order. In longer groups, blocks of the same
@@ -118,8 +135,14 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
     hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
     hk_keep_store_order();
   }
-  hk_block_t *list = HK_HARDENED ? link_shuffled(heap, span, carved, count)
-                                 : link_downwards(last, count, last_index % per_slab + 1, per_slab, block_bytes);
+  hk_block_t *list;
+  if (HK_HARDENED) {
+    list = link_shuffled(heap, span, carved, count);
+  } else if (carved == 0) {
+    list = link_first(start, count, per_slab, block_bytes);
+  } else {
+    list = link_downwards(last, count, last_index % per_slab + 1, per_slab, block_bytes, HK_LIST_END);
+  }
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
   put_carved(heap, span, list, count);
   return count;

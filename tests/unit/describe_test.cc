@@ -92,7 +92,9 @@ HK_FRESH_TEST(Describe, ASmallBlockFromItsStartToItsEnd) {
   ASSERT_EQ(second, first + 64);
   std::string home = SmallHome(reinterpret_cast<void *>(first), "tiny class 4", "of this thread");
   EXPECT_EQ(Describe(first), Is(first, "the start of a live block of 64 bytes" + home));
-  EXPECT_EQ(Describe(first + 63), Is(first + 63, "63 bytes into a live block of 64 bytes at " + Hex(first) + home));
+  std::string behind_neighbour = ", 63 bytes past the end of a free block of 64 bytes at " + Hex(first - 64);
+  EXPECT_EQ(Describe(first + 63),
+            Is(first + 63, "63 bytes into a live block of 64 bytes at " + Hex(first) + behind_neighbour + home));
   EXPECT_EQ(Describe(second), Is(second, "the start of a live block of 64 bytes" + home));
   EXPECT_EQ(Describe(second + 3),
             Is(second + 3, "3 bytes into a live block of 64 bytes at " + Hex(second) +

@@ -1,6 +1,7 @@
 // heap/span: making spans, cutting blocks, and active or not. After each step the span is checked against what the test
 // itself knows.
 #include <algorithm>
+#include <array>
 #include <set>
 #include <vector>
 
@@ -72,7 +73,8 @@ HK_FRESH_TEST(Span, CarvesTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
     CheckSpan(heap, span, 0);
     std::vector<hk_block_t *> blocks = PopAll(heap, class_index);
     ASSERT_EQ(blocks.size(), CapacityOf(class_index));
-    EXPECT_TRUE(std::is_sorted(blocks.begin(), blocks.end()));
+    std::rotate(blocks.begin(), std::min_element(blocks.begin(), blocks.end()), blocks.end());
+    EXPECT_TRUE(std::is_sorted(blocks.begin(), blocks.end())) << "those before the first one come last";
     size_t bytes = hk_class_bytes(class_index);
     uintptr_t end_of_last = hk_slab_start(span);
     for (hk_block_t *block : blocks) {
@@ -88,6 +90,18 @@ HK_FRESH_TEST(Span, CarvesTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
     EXPECT_EQ(CarvedOf(span), CapacityOf(class_index));
     CheckSpan(heap, span, CapacityOf(class_index));
   }
+}
+
+// The 64 lines of 4 KiB are the sets of a first cache. If each class began at the start of its slab, one set had all.
+HK_FRESH_TEST(Span, TheFirstBlocksOfTinyClassesBeginInManySetsOfACache) {
+  hk_heap_t *heap = NewHeap();
+  std::array<unsigned, 64> begin_here{};
+  for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
+    hk_slab_t *span = NewActive(heap, class_index);
+    (void)hk_span_carve(heap, span, static_cast<unsigned>(4096 / hk_class_bytes(class_index)));
+    begin_here.at(reinterpret_cast<uintptr_t>(heap->bin[class_index].free) / 64 % 64)++;
+  }
+  EXPECT_LE(*std::max_element(begin_here.begin(), begin_here.end()), 16u) << "of 64 first blocks";
 }
 
 HK_FRESH_TEST(Span, CarvesAsManyAsItIsTold) {

@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "heap/carve.h"
 #include "heap/heap_check.h"
+#include "heap/heap_flush.h"
 #include "heap/mid.h"
 #include "heap/remote.h"
 #include "heap/span.h"
@@ -157,6 +158,7 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
   if (hk_heap_total() > 1 && !hk_heap_is_part(heap) && /* all blocks in a part's spans are the part's */
       hk_steal_span(heap, class_index) && take_any(heap, class_index, straight) != hk_stat_refill_failed)
     return true;
+  if (!hk_spare_has(heap, hk_class_span_slabs(class_index))) hk_heap_flush_idle_bin(heap);
   hk_slab_t *span = hk_span_acquire(heap, class_index);
   if (span == NULL) {
     hk_stat_bump(&heap->stat, hk_stat_refill_failed, 1);
@@ -170,6 +172,7 @@ bool hk_refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
   hk_spare_pass_time(heap);
   if (hk_class_is_mid(class_index)) heap->state[class_index].carved_zero = false;
+  heap->state[class_index].use = hk_bin_used;
   bool has_refilled = refill(heap, class_index, straight);
   hk_heap_check_class(heap, class_index);
   return has_refilled;

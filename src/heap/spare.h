@@ -15,7 +15,12 @@
  * if the row is the rest of a reserve. */
 hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count);
 
-/* The same for a run. When there is none, returns a sparse run (sparse_run.h) of that length. */
+/* Returns whether there is one. */
+HK_INLINE bool hk_spare_has(const hk_heap_t *heap, unsigned slab_count) {
+  return !hk_list_is_empty(&heap->spare[slab_count - 1]);
+}
+
+/* hk_spare_take for a run. When there is none, returns a sparse run (sparse_run.h) of that length. */
 hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count);
 
 /* Returns slabs for a span: from the spare rows, then from the reserve, then from the superslabs. Its `zero` says

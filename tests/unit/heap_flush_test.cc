@@ -1,4 +1,5 @@
 // heap/heap_flush: the memory that a heap gives back when it is to keep nothing, and the memory that it must keep.
+#include <algorithm>
 #include <thread>
 #include <vector>
 
@@ -162,14 +163,16 @@ HK_FRESH_TEST(HeapFlush, BlocksUnderWayAreInUse) {
 // Freed blocks of each class, and of some classes one in use; spare slabs of spans and of runs.
 std::vector<hk_block_t *> UseALot(hk_heap_t *heap) {
   std::vector<hk_block_t *> held;
+  std::vector<std::vector<hk_block_t *>> blocks(HK_CLASS_COUNT);
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
-    std::vector<hk_block_t *> blocks;
-    for (unsigned i = 0; i < 5; i++) blocks.push_back(Alloc(heap, class_index));
+    for (unsigned i = 0; i < 5; i++) blocks[class_index].push_back(Alloc(heap, class_index));
+  }
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     for (unsigned i = 0; i < 5; i++) {
       if (i == 2 && class_index % 3 == 0) {
-        held.push_back(blocks[i]);
+        held.push_back(blocks[class_index][i]);
       } else {
-        (void)FreeOwn(heap, blocks[i]);
+        (void)FreeOwn(heap, blocks[class_index][i]);
       }
     }
   }
@@ -193,6 +196,103 @@ size_t SlabsOf(const std::vector<hk_block_t *> &held) {
   for (const hk_block_t *block : held) slabs += SpanOf(block)->slab_count;
   return slabs;
 }
+
+// ---- One idle bin.
+
+// Lets the heap look at its bins `times` times.
+void Look(hk_heap_t *heap, unsigned times) {
+  for (unsigned i = 0; i < times; i++) hk_heap_flush_idle_bin(heap);
+}
+
+bool HasActive(hk_heap_t *heap, unsigned class_index) { return heap->state[class_index].active.load() != nullptr; }
+
+constexpr unsigned kIdleClasses[] = {8, 40, 64, 66, 90, 104};
+
+HK_FRESH_TEST(IdleBin, IsFlushedAtTheSecondLookIntoIt) {
+  for (unsigned class_index : kIdleClasses) {
+    SCOPED_TRACE(class_index);
+    hk_heap_t *heap = hk_heap_take();
+    (void)FreeOwn(heap, Alloc(heap, class_index));
+    Look(heap, 1);
+    EXPECT_TRUE(HasActive(heap, class_index)) << "it was refilled since the last look";
+    Look(heap, 1);
+    EXPECT_FALSE(HasActive(heap, class_index));
+    EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END);
+    EXPECT_EQ(StatOf(heap, hk_stat_slab_release), 1u);
+    (void)FreeOwn(heap, Alloc(heap, class_index));
+    EXPECT_TRUE(HasActive(heap, class_index)) << "and serves again";
+  }
+}
+
+HK_FRESH_TEST(IdleBin, OneLookFlushesOneBin) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> blocks;
+  for (unsigned class_index : {8u, 24u, 40u, 64u}) blocks.push_back(Alloc(heap, class_index));
+  for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
+  Look(heap, 1);
+  for (unsigned looks = 0; looks <= blocks.size(); looks++) {
+    EXPECT_EQ(StatOf(heap, hk_stat_slab_release), looks);
+    Look(heap, 1);
+  }
+}
+
+HK_FRESH_TEST(IdleBin, WithABlockInUseWaitsUntilItComesBack) {
+  for (unsigned class_index : {8u, 40u, 64u}) {
+    SCOPED_TRACE(class_index);
+    hk_heap_t *heap = hk_heap_take();
+    hk_block_t *one = Alloc(heap, class_index), *other = Alloc(heap, class_index);
+    (void)FreeOwn(heap, one);
+    Look(heap, 3);
+    EXPECT_TRUE(HasActive(heap, class_index));
+    EXPECT_EQ(heap->state[class_index].use, hk_bin_kept);
+    (void)FreeOwn(heap, other);
+    EXPECT_EQ(heap->state[class_index].use, hk_bin_idle) << "as many blocks came back as were in use";
+    Look(heap, 1);
+    EXPECT_FALSE(HasActive(heap, class_index));
+  }
+}
+
+HK_FRESH_TEST(IdleBin, OfAMidClassIsFlushedWhateverIsInUse) {
+  hk_heap_t *heap = hk_heap_take();
+  hk_block_t *one = Alloc(heap, 70), *other = Alloc(heap, 70);
+  (void)FreeOwn(heap, one);
+  Look(heap, 2);
+  EXPECT_EQ(heap->bin[70].free, HK_LIST_END);
+  CheckSpan(heap, SpanOf(other), 1);
+  (void)FreeOwn(heap, other);
+  hk_heap_flush(heap);
+  ExpectNothingLeft(heap);
+}
+
+// No block came back, so all that were handed out are in use: a look would count the list for nothing.
+HK_FRESH_TEST(IdleBin, ThatIsFreshStaysFresh) {
+  hk_heap_t *heap = hk_heap_take();
+  (void)Alloc(heap, 8);
+  Look(heap, 4);
+  EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[8]));
+}
+
+HK_FRESH_TEST(IdleBin, OfManySmallBlocksIsNotCounted) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> blocks = AllocMany(heap, 1, 600);
+  for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
+  Look(heap, 4);
+  EXPECT_TRUE(HasActive(heap, 1));
+}
+
+// A heap that goes from one size to the next needs no more slabs than the sizes before gave back.
+HK_FRESH_TEST(IdleBin, IsFlushedWhenTheHeapGrows) {
+  hk_heap_t *heap = hk_heap_take();
+  size_t most = 0;
+  for (unsigned class_index = 8; class_index < HK_CLASS_COUNT; class_index++) {
+    std::vector<hk_block_t *> blocks = AllocMany(heap, class_index, CapacityOf(class_index));
+    most = std::max(most, InUseSlabs());
+    for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
+  }
+  EXPECT_LE(most, 64u) << "the reserve and spare slabs among them; 97 classes have spans of 1 to 4 slabs";
+}
+
+// ---- Unload.
 
 HK_FRESH_TEST(Unload, KeepsActiveTinySpansAndNothingElse) {
   hk_heap_t *heap = WithAllRoom(hk_heap_take());

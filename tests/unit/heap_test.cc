@@ -221,7 +221,9 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
       hk_thread_lease_t lease = hk_thread_enter();
       ASSERT_EQ(lease.heap, next);
       for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
-      for (unsigned i : {4u, 64u, 80u, 104u}) (void)FreeOwn(next, Alloc(next, i));
+      std::vector<hk_block_t *> blocks;
+      for (unsigned i : {4u, 64u, 80u, 104u}) blocks.push_back(Alloc(next, i));
+      for (hk_block_t *block : blocks) (void)FreeOwn(next, block);
       EXPECT_TRUE(SpareRun(next, hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero))));
       hk_thread_leave(lease);
       hk_thread_on_exit();

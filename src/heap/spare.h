@@ -11,16 +11,13 @@
 
 #include "heap/heap.h"
 
-/* Returns a spare row of `slab_count` slabs (1 to HK_RUN_MAX_SLABS); NULL when there is none. Its `zero` is true only
- * if the row is the rest of a reserve. */
-hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count);
-
-/* Returns whether there is one. */
+/* Returns whether there is a spare row of `slab_count` slabs (1 to HK_RUN_MAX_SLABS). */
 HK_INLINE bool hk_spare_has(const hk_heap_t *heap, unsigned slab_count) {
   return !hk_list_is_empty(&heap->spare[slab_count - 1]);
 }
 
-/* hk_spare_take for a run. When there is none, returns a sparse run (sparse_run.h) of that length. */
+/* Returns a spare row of `slab_count` slabs (1 to HK_RUN_MAX_SLABS), or else a sparse run (sparse_run.h) of that
+ * length; NULL when there is none. The row's `zero` is true only if the row is the rest of a reserve. */
 hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count);
 
 /* Returns slabs for a span: from the spare rows, then from the reserve, then from the superslabs. Its `zero` says

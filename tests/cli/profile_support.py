@@ -21,9 +21,6 @@ from hakmem.profile.schema import profile_class  # noqa: E402
 
 TYPES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
 
-# The values that a stack of each test stands for, in the order of TYPES.
-Stack = Tuple[Sequence[int], Sequence[int]]
-
 
 class Message:
     """A profile.proto in the making, filled field by field as the library does, without the package's own writer."""

@@ -15,7 +15,6 @@ from hakmem.kernel_files import KernelFiles
 PLAIN = "int main(void) { return 0; }"
 _MACHINE_OFFSET = 18
 _AARCH64 = (183).to_bytes(2, "little")
-_CLASS_OFFSET = 4
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from cli_support import Tool
 from watched_support import Watched
 
 FULL = "hakmem: cannot write to standard output: No space left on device\n"
-CLOSED = "hakmem: cannot write to standard output: it is closed\n"
 WORDS = (("--help",), ("--version",), ("stats", "--help"), ("doctor", "--json", "-"))
 
 

@@ -4,7 +4,6 @@
 #ifndef HK_TESTS_FUZZ_FUZZ_H
 #define HK_TESTS_FUZZ_FUZZ_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,21 +36,6 @@ static inline uint64_t fuzz_number(fuzz_input_t *input, unsigned bytes) {
   uint64_t value = 0;
   for (unsigned i = 0; i < bytes && input->left > 0; i++, input->left--) value |= (uint64_t)*input->at++ << (8 * i);
   return value;
-}
-
-/* Copies the bytes before the next `end` to `text`, as far as `capacity` allows, and skips `end`. Returns false when
- * the input is at its end. */
-static inline bool fuzz_text(fuzz_input_t *input, char end, char *text, size_t capacity) {
-  size_t length = 0;
-  if (input->left == 0) return false;
-  while (input->left > 0) {
-    char character = (char)*input->at++;
-    input->left--;
-    if (character == end) break;
-    if (length + 1 < capacity) text[length++] = character;
-  }
-  text[length] = '\0';
-  return true;
 }
 
 #ifdef __cplusplus

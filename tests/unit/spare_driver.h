@@ -58,13 +58,6 @@ inline KnownInUse InUse(hk_heap_t *heap) {
           sparse.known.pages - sparse.kept.pages - hk_load_relaxed(&sparse.gone.gone_pages)};
 }
 
-// A heap whose room was so often too short that it has all of it.
-inline hk_heap_t *HeapWithAllRoom() {
-  hk_heap_t *heap = hk_heap_take();
-  heap->spare_overflows = 1 << 20;
-  return heap;
-}
-
 inline void ExpectRun(const void *run, size_t slabs) {
   hk_finding_t finding = hk_verify(run);
   EXPECT_EQ(finding.verdict, hk_verdict_live);

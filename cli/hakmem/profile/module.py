@@ -74,12 +74,6 @@ class ElfModule:
         """Its functions."""
         return SymbolTable(self.elf)
 
-    def has_code(self) -> bool:
-        """False for a file of debug information alone."""
-        return any(segment.executable and segment.file_bytes for segment in self.segments) and any(
-            section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] & 4 for section in self.elf.iter_sections()
-        )
-
     def has_dwarf(self) -> bool:
         """Whether it has debug information of its own."""
         return any(self.elf.get_section_by_name(name) is not None for name in (".debug_info", ".zdebug_info"))

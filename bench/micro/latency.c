@@ -2,7 +2,7 @@
  * and now and then up to 1 MiB, and a histogram takes the time of every malloc and every free. Reported are its
  * percentiles. The clock is read twice for each call, which is part of all figures, and the same for all allocators.
  *
- * The histogram is log-linear: 16 buckets for each doubling, so a percentile is at most 6 % below the time that it
+ * The histogram is log-linear: 16 buckets for each doubling, so a percentile is at most 6% below the time that it
  * stands for.
  */
 #include <stdatomic.h>

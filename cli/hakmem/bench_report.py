@@ -162,7 +162,7 @@ def _comparison(results: Results, pictures: Sequence[str]) -> List[str]:
 def _coverages(results: Results) -> str:
     """How sure the intervals are, by how many rounds there were."""
     numbers = sorted({standing.rounds for standing in results.standings}, reverse=True)
-    return ", ".join(f"{coverage(number) * 100:.0f} % with {plural(number, 'round')}" for number in numbers)
+    return ", ".join(f"{coverage(number) * 100:.0f}% with {plural(number, 'round')}" for number in numbers)
 
 
 def _counts(results: Results) -> List[str]:

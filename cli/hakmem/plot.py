@@ -135,7 +135,7 @@ def _bars(axes: Any, contest: Contest, metric: Metric, colour: Dict[str, str]) -
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set_xlim(0, 1.25 * max([_high(rows[name]) for name in names] + [1.0]))
     sure = coverage(max((rows[name].spread.count for name in names), default=0)) * 100
-    axes.set_title(f"{metric.title}, × {contest.base} (less is better; {sure:.0f} % intervals)", fontsize=9)
+    axes.set_title(f"{metric.title}, × {contest.base} (less is better; {sure:.0f}% intervals)", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
 

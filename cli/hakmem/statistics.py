@@ -2,7 +2,7 @@
 
 The ratio's interval is a percentile bootstrap over rounds: rounds are drawn with replacement, the same for both
 allocators, because what disturbed the machine during a round disturbed both. No distribution is assumed. With few
-rounds it cannot be as sure as 95 %: the widest interval that n rounds allow contains the true median with
+rounds it cannot be as sure as 95%: the widest interval that n rounds allow contains the true median with
 probability 1 - 2^(1-n). Below FEW_ROUNDS a difference therefore counts only where, besides, the two ranges do not
 overlap.
 """

@@ -42,7 +42,7 @@ def _of_free(now: Dict[str, Any]) -> str:
 
 def _part(title: str, value: int, now: Dict[str, Any], told: str) -> str:
     whole = max(1, sum(now["parts"].values()))
-    return f"{title:<12}{size(value):>10} {value / whole * 100:>5.1f} %  {told}"
+    return f"{title:<12}{size(value):>10} {value / whole * 100:>6.1f}%  {told}"
 
 
 def _trouble(events: Dict[str, int]) -> str:

@@ -43,7 +43,7 @@ def difference(row: Row) -> str:
     word = row.metric.less if row.ratio.value < 1 else row.metric.more
     if row.ratio.value >= 2:
         return f"{row.ratio.value:.1f} times as {'many' if row.metric.less == 'fewer' else 'much'}"
-    return f"{abs(row.ratio.value - 1) * 100:.1f} % {word}"
+    return f"{abs(row.ratio.value - 1) * 100:.1f}% {word}"
 
 
 def _style(row: Row) -> str:
@@ -58,7 +58,7 @@ def confidence_title(*rounds: int) -> str:
     sure = sorted({f"{coverage(number) * 100:.0f}" for number in rounds if number > 1}, key=int)
     if not sure:
         return "no interval"
-    return f"{' to '.join(sure[:1] + sure[1:][-1:])} % interval"
+    return f"{' to '.join(sure[:1] + sure[1:][-1:])}% interval"
 
 
 def comparison_table(contest: Contest, rounds: int) -> Table:
@@ -166,13 +166,13 @@ def remarks(contest: Contest, rounds: int, facts: Settings) -> List[str]:
     if rounds < FEWEST_TO_DECIDE:
         lines.append(
             f"{plural(rounds, 'round')}: too few to name any difference; --rounds {ENOUGH_ROUNDS} or more gives "
-            f"intervals of {CONFIDENCE * 100:.0f} %."
+            f"intervals of {CONFIDENCE * 100:.0f}%."
         )
     elif rounds < FEW_ROUNDS:
         lines.append(
-            f"{plural(rounds, 'round')}: an interval can be sure to {coverage(rounds) * 100:.0f} % at the most, so a "
+            f"{plural(rounds, 'round')}: an interval can be sure to {coverage(rounds) * 100:.0f}% at the most, so a "
             f"difference is named only where the ranges are apart too; --rounds {ENOUGH_ROUNDS} or more gives "
-            f"{CONFIDENCE * 100:.0f} %."
+            f"{CONFIDENCE * 100:.0f}%."
         )
     if contest.expected_exit:
         lines.append(f"The program ended with exit code {contest.expected_exit}, under all allocators alike.")

@@ -43,19 +43,19 @@ static void reason_text(const hk_learn_decision_t *decision, hk_format_t *format
       hk_format_text(format, ", as an earlier run had learned");
       break;
     case hk_learn_found_better:
-      hk_format_print(format, ", it cost %u %% less", percent(from, to, from));
+      hk_format_print(format, ", it cost %u%% less", percent(from, to, from));
       break;
     case hk_learn_settled:
       hk_format_text(format, ", nothing was better for long");
       break;
     case hk_learn_cost_more:
-      hk_format_print(format, ", it cost %u %% more than expected", percent(from, to, to));
+      hk_format_print(format, ", it cost %u%% more than expected", percent(from, to, to));
       break;
     case hk_learn_calmed_down:
       hk_format_text(format, ", none is better");
       break;
     case hk_learn_gave_up:
-      hk_format_print(format, ", it cost %u %% less than what was frozen", percent(from, to, from));
+      hk_format_print(format, ", it cost %u%% less than what was frozen", percent(from, to, from));
       break;
     case hk_learn_price_changed:
       hk_format_text(format, ", memory has another price");

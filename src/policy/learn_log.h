@@ -57,7 +57,7 @@ const hk_learn_decision_t *hk_learn_log_find(const hk_learn_log_t *log, uint64_t
 
 const char *hk_learn_state_text(hk_learn_state_t state);
 
-/* Prints one line, without its end: "epoch 12: 1800 ms instead of 450 ms, it cost 31 % less: learning". */
+/* Prints one line, without its end: "epoch 12: 1800 ms instead of 450 ms, it cost 31% less: learning". */
 void hk_learn_decision_text(const hk_learn_decision_t *decision, hk_format_t *format);
 
 HK_C_END

@@ -159,7 +159,7 @@ def test_real_programs_have_fewer_rounds_and_the_table_says_so(tool: Tool, fake_
     assert {row["name"]: row["rounds"] for row in result(tool)["workloads"]} == {"quick": 5, "printer": 3}
     assert re.search(r"^quick +5 ", done.stdout, re.MULTILINE) and re.search(r"^printer +3 ", done.stdout, re.MULTILINE)
     page = next((tool.folder / "out").glob("*.md")).read_text()
-    assert "| printer | 1 | 3 |" in page and "94 % with 5 rounds, 75 % with 3 rounds" in page
+    assert "| printer | 1 | 3 |" in page and "94% with 5 rounds, 75% with 3 rounds" in page
 
 
 def test_the_time_is_kept_from_the_first_round_on(tool: Tool, fake_set: Path) -> None:

@@ -22,7 +22,7 @@ TWO = ("--allocators", "hakmem")
 def test_the_table(tool: Tool, busy: Path) -> None:
     done = tool("compare", *TWO, "--rounds", "3", "--", busy, "20", "100")
     assert done.returncode == 0, done.stderr
-    for text in ("wall time", "CPU time", "peak resident", "mean resident", "minor faults", "75 % interval", "× glibc"):
+    for text in ("wall time", "CPU time", "peak resident", "mean resident", "minor faults", "75% interval", "× glibc"):
         assert text in done.stdout
     assert "hakmem against glibc: wall time" in done.stdout
     assert "round 3 of 3 done" in done.stderr

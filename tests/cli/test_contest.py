@@ -44,7 +44,7 @@ def test_a_difference_is_named_and_noise_is_not() -> None:
         {"glibc": [10, 11, 10, 12, 10, 11], "fast": [5, 5.5, 5, 6, 5, 5.5], "same": [10.5, 10, 11, 10, 12, 10]}
     )
     fast, same = words(made)
-    assert fast.startswith("fast against glibc: wall time 50.0 % less")
+    assert fast.startswith("fast against glibc: wall time 50.0% less")
     assert same.startswith("same against glibc: wall time inside the noise")
 
 

@@ -80,7 +80,7 @@ def test_the_equation_of_a_snapshot(tool: Tool, tmp_path: Path) -> None:
             ("never used", "3"),
         ],
     )
-    heads = re.findall(r"^([a-z ]+): ([\d.]+) MiB, \d+ %$", done.stdout, re.M)
+    heads = re.findall(r"^([a-z ]+): ([\d.]+) MiB, \d+%$", done.stdout, re.M)
     assert heads == equation(done.stdout)[1]
     for told in (
         "cached 96 (kept because its time-out, 900 ms, is not over)",

@@ -126,12 +126,10 @@ def _group(files: KernelFiles) -> Optional[Finding]:
         )
         return Finding(Level.WARNING, subject, found, why, todo)
     if share >= _NOTHING_FROM:
-        why = (
-            "From 95 % of the limit on hakmem keeps no dirty memory, which costs faults; the kernel may end a program."
-        )
+        why = "From 95% of the limit on hakmem keeps no dirty memory, which costs faults; the kernel may end a program."
         return Finding(Level.WARNING, subject, found, why, todo)
     if share >= _LOWERED_FROM:
-        why = "From 65 % of the limit on hakmem keeps less dirty memory, which costs faults."
+        why = "From 65% of the limit on hakmem keeps less dirty memory, which costs faults."
         return Finding(Level.NOTE, subject, found, why, todo)
     return ok(subject, found)
 

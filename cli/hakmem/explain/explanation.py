@@ -77,7 +77,7 @@ class Explanation:
     def share_of(self, part: Part) -> str:
         """In percent, as text: never 0 for a part that is there."""
         share = self.share(part)
-        return "< 1 %" if 0 < share < 0.5 else f"{share:.0f} %"
+        return "< 1%" if 0 < share < 0.5 else f"{share:.0f}%"
 
     def as_json(self) -> Dict[str, Any]:
         """For programs."""

@@ -273,7 +273,7 @@ def policy(snapshot: Snapshot) -> List[str]:
     limit, resident = snapshot.number("memory", "limit"), snapshot.number("memory", "resident")
     if limit:
         told.append(
-            f"The limit on memory is {size(limit)}, {100 * resident // limit} % of it resident: from 65 % on less is "
+            f"The limit on memory is {size(limit)}, {100 * resident // limit}% of it resident: from 65% on less is "
             "kept."
         )
     return told

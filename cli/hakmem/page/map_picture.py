@@ -63,7 +63,7 @@ def _field(k: int, slab: Dict[str, Any]) -> str:
     full = _FAINTEST + (1 - _FAINTEST) * min(live, 1000) / 1000 if "live_permille" in slab else 1.0
     told = f"{_STATES.get(state, 'unknown')}, {size_of(resident)} resident"
     if "class_bytes" in slab:
-        told += f", {live / 10:.0f} % of {_figure(slab, 'class_bytes'):,} bytes in use" if state == "span" else ""
+        told += f", {live / 10:.0f}% of {_figure(slab, 'class_bytes'):,} bytes in use" if state == "span" else ""
     absent = " absent" if resident == 0 else ""
     x, y = k % _COLUMNS * 10, k // _COLUMNS * 10
     return (

@@ -18,7 +18,7 @@ def bar(explanation: Explanation) -> str:
     pieces, place = [], 0.0
     for part in explanation.parts:
         wide = max(explanation.share(part), 0.0)
-        title = f"{part.title} {explanation.size_of(part)}, {wide:.1f} %"
+        title = f"{part.title} {explanation.size_of(part)}, {wide:.1f}%"
         pieces.append(
             f'<rect class="part-{part.key}" x="{place:.4f}" y="0" width="{wide:.4f}" height="10">'
             f"<title>{text(title)}</title></rect>"

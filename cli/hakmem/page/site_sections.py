@@ -21,7 +21,7 @@ _LIFETIMES_LEAD = (
 )
 _PINNED_LEAD = (
     "Free memory that the live blocks of a site pin: it stays resident because of them. "
-    "Near 100 % empty, a few blocks hold nearly empty slabs."
+    "Near 100% empty, a few blocks hold nearly empty slabs."
 )
 
 

@@ -118,7 +118,7 @@ def _parts(now: Dict[str, Any]) -> List[Text]:
         if key in SELDOM and not value:
             continue
         line = Text(f"{title:<18}", style=style)
-        line.append(f"{size(value):>11}{value / whole * 100:>6.1f} %", style="default")
+        line.append(f"{size(value):>11}{value / whole * 100:>7.1f}%", style="default")
         lines.append(line)
     return lines
 

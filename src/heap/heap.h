@@ -103,7 +103,7 @@ typedef struct {
 /* Chosen: the batches of a heap. Where two owners have the same place, the batch for one is sent when the other gets
  * a block. */
 #define HK_OUTBOX_SHIFT 4
-#define HK_OUTBOX_SLOTS (1u << HK_OUTBOX_SHIFT)
+#define HK_OUTBOX_PLACES (1u << HK_OUTBOX_SHIFT)
 
 /* Chosen: how many blocks further on a block's jump pointer leads, remote.c (measured:
  * docs/experiments/2026-11-20-remote-free-batches.md). */
@@ -123,7 +123,7 @@ struct hk_heap {
   _Atomic(hk_free_list_t *) effective_lists; /* `bin`, or countdowns->shadow while sampled: hk_heap_effective_list */
   hk_sample_countdowns_t *countdowns;        /* NULL until the heap is first sampled; never given back */
   uint64_t sampling_state;                   /* the hk_sampling_state that it follows */
-  hk_outgoing_t outbox[HK_OUTBOX_SLOTS];     /* direct-mapped by owner */
+  hk_outgoing_t outbox[HK_OUTBOX_PLACES];    /* direct-mapped by owner */
   _Atomic(uint32_t) batch_count;             /* in the outbox; the thread that has the heap writes it */
   hk_block_t *recent[HK_JUMP_BLOCKS];        /* a ring of the blocks of other heaps that were freed last */
   _Atomic(uint32_t) span_slabs;              /* in the spans that the heap owns, with shared.drained_slabs */

@@ -309,7 +309,7 @@ static uint64_t check_all(hk_heap_t *heap) {
              "a heap's effective lists are its own");
   uint64_t steps = 0;
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) steps += check_class(heap, i, UINT_MAX);
-  for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) check_outbox(&heap->outbox[i]);
+  for (unsigned i = 0; i < HK_OUTBOX_PLACES; i++) check_outbox(&heap->outbox[i]);
   hk_heap_check_spare(heap);
   return steps + check_spans(heap);
 }
@@ -322,7 +322,7 @@ void hk_heap_check(hk_heap_t *heap) {
 void hk_heap_check_at_rest(hk_heap_t *heap) {
   if (!hk_load_relaxed(&is_exact)) return;
   HK_REQUIRE(!heap->is_visited, "a heap that is given back is not visited");
-  for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++)
+  for (unsigned i = 0; i < HK_OUTBOX_PLACES; i++)
     HK_REQUIRE(heap->outbox[i].owner == NULL, "a heap that is given back has sent its batches");
   for (unsigned i = 1; i < HK_CLASS_COUNT && hk_heap_is_sampled(heap); i++) {
     bool is_open = hk_heap_effective_list(heap, i) == &heap->bin[i];

@@ -146,7 +146,7 @@ void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block) {
 }
 
 void hk_remote_flush(hk_heap_t *heap) {
-  for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) {
+  for (unsigned i = 0; i < HK_OUTBOX_PLACES; i++) {
     if (heap->outbox[i].owner != NULL) send(heap, &heap->outbox[i]);
   }
   hk_store_relaxed(&heap->batch_count, 0); /* in a child of fork it may have been a larger number */

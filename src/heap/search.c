@@ -55,7 +55,7 @@ static bool is_listed(const hk_heap_t *heap, hk_block_t *const *head, const hk_h
 /* Returns whether the block is in a batch for `owner`; for any heap when that is NULL. A block in a batch may have
  * another owner: its span has moved. */
 static bool is_in_outbox(const hk_heap_t *heap, const hk_heap_t *owner, const hk_block_t *block) {
-  for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) {
+  for (unsigned i = 0; i < HK_OUTBOX_PLACES; i++) {
     const hk_outgoing_t *batch = &heap->outbox[i];
     void *addressee;
     if (!read_word(heap, &batch->owner, &addressee) || addressee == NULL) continue;

@@ -20,8 +20,8 @@
 /* Chosen: at this size the system call adds less than half to the cost of the copy. A block of a span fits
  * with its pages. */
 #define BUFFER_BYTES (64 * HK_KIB)
-#define WINDOW_BYTES (4 * HK_KIB)
-static_assert(HK_MID_MAX_BYTES + 2 * WINDOW_BYTES <= BUFFER_BYTES, "a block of a span is looked at in one piece");
+#define LEAST_PAGE_BYTES (4 * HK_KIB)
+static_assert(HK_MID_MAX_BYTES + 2 * LEAST_PAGE_BYTES <= BUFFER_BYTES, "a block of a span is looked at in one piece");
 
 /* Chosen: room for areas and blocks that the program adds between the count and the notes. */
 #define ROOM_FOR_MORE 1024
@@ -274,16 +274,18 @@ static void look_at_piece(hk_reach_t *reach, unsigned char *buffer, uintptr_t *a
 }
 
 /* Makes the buffer hold the block, with the rest of its pages: the scan often reads neighbours one after the other. */
-static bool open_window(hk_reach_t *reach, uintptr_t start, size_t bytes) {
-  if (start - reach->window <= reach->window_bytes && start - reach->window + bytes <= reach->window_bytes) return true;
-  reach->window = hk_align_down(start, WINDOW_BYTES);
-  reach->window_bytes =
-      copy(reach, reach->block_buffer, reach->window, hk_align_up(start + bytes, WINDOW_BYTES) - reach->window);
-  return start - reach->window + bytes <= reach->window_bytes;
+static bool fill_block_buffer(hk_reach_t *reach, uintptr_t start, size_t bytes) {
+  if (start - reach->block_buffer_start <= reach->block_buffer_bytes &&
+      start - reach->block_buffer_start + bytes <= reach->block_buffer_bytes)
+    return true;
+  reach->block_buffer_start = hk_align_down(start, LEAST_PAGE_BYTES);
+  reach->block_buffer_bytes = copy(reach, reach->block_buffer, reach->block_buffer_start,
+                                   hk_align_up(start + bytes, LEAST_PAGE_BYTES) - reach->block_buffer_start);
+  return start - reach->block_buffer_start + bytes <= reach->block_buffer_bytes;
 }
 
 static void look_into_pieces(hk_reach_t *reach, const found_t *found, size_t unused) {
-  reach->window_bytes = 0;
+  reach->block_buffer_bytes = 0;
   for (uintptr_t at = found->start + unused; at < found->start + found->bytes && !reach->is_cut_short;) {
     look_at_piece(reach, reach->block_buffer, &at, found->start + found->bytes);
   }
@@ -293,11 +295,11 @@ static void look_into(hk_reach_t *reach, uintptr_t start) {
   found_t found;
   if (!find(reach, start, &found)) return;
   size_t unused = unused_of(&found);
-  if (!found.is_small || !open_window(reach, found.start, found.bytes)) {
+  if (!found.is_small || !fill_block_buffer(reach, found.start, found.bytes)) {
     look_into_pieces(reach, &found, unused);
     return;
   }
-  const unsigned char *contents = reach->block_buffer + (found.start - reach->window);
+  const unsigned char *contents = reach->block_buffer + (found.start - reach->block_buffer_start);
   const hk_block_t *block = (const hk_block_t *)(HK_HARDENED ? (const void *)found.start : (const void *)contents);
   if (!hk_block_is_in_use(block)) return;
   look_at_words(reach, contents + unused, found.bytes - unused);

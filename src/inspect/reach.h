@@ -25,9 +25,9 @@ typedef struct {
   uintptr_t *waiting; /* blocks that were reached, and whose contents were not read yet */
   size_t waiting_count, waiting_capacity;
   unsigned char *root_buffer, *block_buffer;
-  uintptr_t window; /* start of the memory that block_buffer holds */
-  size_t window_bytes;
-  size_t last_area; /* the area in which the last address was found */
+  uintptr_t block_buffer_start; /* the memory from here on ... */
+  size_t block_buffer_bytes;    /* ... is in block_buffer: this many bytes */
+  size_t last_area;             /* the area in which the last address was found */
   uint64_t bytes_read, blocks_reached;
   uint64_t end_ms;
   bool (*may_go_on)(void); /* NULL: always true */

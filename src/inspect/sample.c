@@ -15,9 +15,9 @@
 #define GROWTH_SHIFT 2
 #define TABLE_COUNT 7u
 
-/* Keys of one cache line. A look-up in one table touches that line and one entry. In a half-full table one of
- * WINDOW places is nearly always free. */
-#define WINDOW 8u
+/* The places that an address may have in one table: the keys of one cache line. A look-up in the table touches that
+ * line and one entry. In a half-full table one of the places is nearly always free. */
+#define PLACES 8u
 
 /* Keys are multiples of 16. */
 #define MARK_FREED ((uintptr_t)1)
@@ -25,7 +25,7 @@
 
 /* One cache line. The thread that made the key busy writes all of it. */
 typedef struct {
-  _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint64_t) round; /* counts each write twice */
+  _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint64_t) sequence; /* counts each write twice */
   _Atomic(uint64_t) offset;
   _Atomic(uint64_t) requested_bytes;
   _Atomic(uint64_t) block_bytes;
@@ -37,7 +37,7 @@ typedef struct {
 typedef _Atomic(uintptr_t) table_key_t; /* 0: never used */
 
 static_assert(sizeof(entry_t) == HK_CACHE_LINE_BYTES, "an entry is one line");
-static_assert(WINDOW * sizeof(table_key_t) == HK_CACHE_LINE_BYTES, "a window is one line");
+static_assert(PLACES * sizeof(table_key_t) == HK_CACHE_LINE_BYTES, "the places of an address are one line");
 
 /* A table is an array of keys, followed by the array of entries. */
 static _Atomic(table_key_t *) tables[TABLE_COUNT];
@@ -59,10 +59,10 @@ static table_key_t *make_table(unsigned i) {
   return none;
 }
 
-/* Returns the first of the WINDOW places that the address may have. */
-static size_t window_of(unsigned i, uintptr_t address) {
+/* Returns the first of the PLACES places that the address may have. */
+static size_t first_place_of(unsigned i, uintptr_t address) {
   uint64_t hash = hk_hash(address >> 4) >> 32;
-  return hash * WINDOW & (entry_count(i) - 1);
+  return hash * PLACES & (entry_count(i) - 1);
 }
 
 /* A place in a table. */
@@ -78,8 +78,8 @@ static place_t place(table_key_t *table, unsigned i, size_t at) {
 /* Returns the place with this key in one table. */
 static place_t find_in(unsigned i, uintptr_t address, uintptr_t key) {
   table_key_t *table = hk_load_acquire(&tables[i]);
-  size_t first = window_of(i, address);
-  for (unsigned step = 0; table != NULL && step < WINDOW; step++) {
+  size_t first = first_place_of(i, address);
+  for (unsigned step = 0; table != NULL && step < PLACES; step++) {
     uintptr_t found = hk_load_acquire(&table[first + step]);
     if (found == key) return place(table, i, first + step);
     if (found == 0) break; /* a new sample takes the first place that was never used */
@@ -100,20 +100,21 @@ static place_t find(uintptr_t address, uintptr_t key) {
 
 static void write(entry_t *entry, const hk_sample_t *sample) {
   /* each store pairs with an acquire load of read */
-  hk_store_release(&entry->round, hk_load_relaxed(&entry->round) + 1);
+  hk_store_release(&entry->sequence, hk_load_relaxed(&entry->sequence) + 1);
   hk_store_release(&entry->offset, sample->offset);
   hk_store_release(&entry->requested_bytes, sample->weight.requested_bytes);
   hk_store_release(&entry->block_bytes, sample->weight.block_bytes);
   hk_store_release(&entry->weight_q16, sample->weight.weight_q16);
   hk_store_release(&entry->site, sample->site);
   hk_store_release(&entry->born_ms, sample->born_ms);
-  hk_store_release(&entry->round, hk_load_relaxed(&entry->round) + 1); /* a read that began meanwhile sees the change */
+  hk_store_release(&entry->sequence,
+                   hk_load_relaxed(&entry->sequence) + 1); /* a read that began meanwhile sees the change */
 }
 
 /* Returns false when the entry has changed meanwhile. Otherwise the key was `key` while the fields were read. */
 static bool read(place_t at, uintptr_t key, hk_sample_t *sample) {
   entry_t *entry = at.entry;
-  uint64_t round = hk_load_acquire(&entry->round);
+  uint64_t sequence = hk_load_acquire(&entry->sequence);
   sample->address = key & ~(MARK_FREED | MARK_BUSY);
   sample->offset = hk_load_acquire(&entry->offset);
   sample->weight.requested_bytes = hk_load_acquire(&entry->requested_bytes);
@@ -121,7 +122,7 @@ static bool read(place_t at, uintptr_t key, hk_sample_t *sample) {
   sample->weight.weight_q16 = hk_load_acquire(&entry->weight_q16);
   sample->site = hk_load_acquire(&entry->site);
   sample->born_ms = hk_load_acquire(&entry->born_ms);
-  return hk_load_acquire(at.key) == key && hk_load_relaxed(&entry->round) == round;
+  return hk_load_acquire(at.key) == key && hk_load_relaxed(&entry->sequence) == sequence;
 }
 
 /* ---- Enter. */
@@ -137,11 +138,11 @@ static place_t claim_in(unsigned i, uintptr_t address) {
   table_key_t *table = hk_load_acquire(&tables[i]);
   if (table == NULL) table = make_table(i);
   if (table == NULL) return (place_t){NULL, NULL};
-  size_t first = window_of(i, address);
-  for (size_t at = first; at < first + WINDOW; at++) {
+  size_t first = first_place_of(i, address);
+  for (size_t at = first; at < first + PLACES; at++) {
     if (hk_load_relaxed(&table[at]) == 0 && claim(&table[at], 0, address)) return place(table, i, at);
   }
-  for (size_t at = first; at < first + WINDOW; at++) {
+  for (size_t at = first; at < first + PLACES; at++) {
     uintptr_t key = hk_load_relaxed(&table[at]);
     if (is_freed(key) && claim(&table[at], key, address)) return place(table, i, at);
   }

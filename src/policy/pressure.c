@@ -36,13 +36,13 @@ static size_t growth_to_look(const hk_os_memory_limit_t *seen) {
 /* ---- The results of a look. */
 
 static void pass_time(hk_pressure_t *pressure, uint64_t now_ms, intptr_t others) {
-  if (now_ms < pressure->window_start_ms) return;
-  uint64_t elapsed_ms = now_ms - pressure->window_start_ms;
-  if (elapsed_ms < HK_PRESSURE_WINDOW_MS) return;
-  bool is_long_over = elapsed_ms >= 2 * HK_PRESSURE_WINDOW_MS;
+  if (now_ms < pressure->period_start_ms) return;
+  uint64_t elapsed_ms = now_ms - pressure->period_start_ms;
+  if (elapsed_ms < HK_PRESSURE_PERIOD_MS) return;
+  bool is_long_over = elapsed_ms >= 2 * HK_PRESSURE_PERIOD_MS;
   pressure->others_before_bytes = is_long_over ? others : pressure->others_bytes;
   pressure->others_bytes = others;
-  pressure->window_start_ms = now_ms;
+  pressure->period_start_ms = now_ms;
 }
 
 void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, const hk_os_memory_limit_t *seen) {
@@ -51,7 +51,7 @@ void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, c
     pass_time(pressure, view->now_ms, others);
   } else { /* another limit counts other memory */
     pressure->others_bytes = pressure->others_before_bytes = others;
-    pressure->window_start_ms = view->now_ms;
+    pressure->period_start_ms = view->now_ms;
   }
   if (others > pressure->others_bytes) pressure->others_bytes = others;
   pressure->has_looked = true;

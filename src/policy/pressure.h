@@ -42,8 +42,8 @@ HK_C_BEGIN
 #define HK_PRESSURE_GROWTH_SHARE 4
 #define HK_PRESSURE_LEAST_GROWTH_SHARE 64
 
-/* Chosen: the results of looks count in the window in which they were made and in the next one, in ms. */
-#define HK_PRESSURE_WINDOW_MS ((uint64_t)500)
+/* Chosen: the results of looks count in the period in which they were made and in the next one, in ms. */
+#define HK_PRESSURE_PERIOD_MS ((uint64_t)500)
 
 /* Chosen: below this much memory held, the program makes no first look. */
 #define HK_PRESSURE_LEAST_BYTES (8 * HK_MIB)
@@ -63,10 +63,10 @@ typedef struct {
   uint64_t next_look_ms;
   size_t next_look_bytes;    /* held, at which a look is due before next_look_ms */
   hk_os_memory_limit_t seen; /* by the last look */
-  uint64_t window_start_ms;
-  /* The most memory of others in this window; below zero where memory in use was not touched. */
+  uint64_t period_start_ms;
+  /* The most memory of others in this period; below zero where memory in use was not touched. */
   intptr_t others_bytes;
-  intptr_t others_before_bytes; /* the same of the window before */
+  intptr_t others_before_bytes; /* the same of the period before */
 } hk_pressure_t;
 
 /* Returns whether there is no limit: then no other function need be called. False before the first look. */

@@ -13,8 +13,8 @@ HK_C_BEGIN
 /* It lies in mapped memory of its own. */
 typedef struct {
   uintptr_t *addresses; /* by their numbers, the first one at 0 */
-  uint32_t *slots;      /* a hash table of numbers; 0: empty */
-  size_t slot_count;
+  uint32_t *places;     /* a hash table of numbers; 0: empty */
+  size_t place_count;
   size_t used;
 } hk_address_set_t;
 

@@ -49,7 +49,7 @@ _Atomic(bool) hk_dirty_wants_heaps;
 
 /* What the look of an account allows is void when this number has changed: a purge, a visit of the purge thread, or
  * another limit of the system. Written under hk_lock_space, read without it. */
-static _Atomic(uint32_t) look_round;
+static _Atomic(uint32_t) look_version;
 
 static struct {
   hk_retention_t retention; /* all zero before the first look */
@@ -72,7 +72,7 @@ static struct {
   hk_retention_view_t put_off; /* what make_up_locked notes; stacks may have no room for it */
 } dirty;
 
-static void begin_round_locked(void) { hk_bump_relaxed(&look_round, 1); }
+static void void_looks_locked(void) { hk_bump_relaxed(&look_version, 1); }
 
 /* Takes over the options, which may be read after the first request. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
@@ -229,7 +229,7 @@ bool hk_dirty_put_off_locked(hk_dirty_account_t *account, uint64_t now_ms) {
   hk_dirty_sums_t sums = hk_dirty_sums_seen_by(account);
   size_t least = hk_smaller(sums.in_use_bytes, account->look.in_use_bytes);
   size_t most = hk_larger(sums.in_use_bytes, account->look.in_use_bytes);
-  bool is_same = now_ms == account->look.at_ms && hk_load_relaxed(&look_round) == account->look.round &&
+  bool is_same = now_ms == account->look.at_ms && hk_load_relaxed(&look_version) == account->look.version &&
                  hk_option.retain == account->look.retain_bytes &&
                  hk_option.memory_limit == account->look.memory_limit_bytes;
   if (!account->look.is_calm || !is_same || most - least > account->look.together_bytes) return false;
@@ -285,7 +285,7 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_account_t *account, const hk_r
   size_t dirty_shares = has_shard ? hk_larger(hk_load_relaxed(&hk_shard_used), 1) : 1;
   account->look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
   account->look.at_ms = now->now_ms;
-  account->look.round = hk_load_relaxed(&look_round);
+  account->look.version = hk_load_relaxed(&look_version);
   account->look.in_use_bytes = seen.in_use_bytes;
   account->look.together_bytes = together;
   account->look.most_dirty_bytes = share_of(dirty_shares, seen.dirty_bytes, now->dirty_bytes, most);
@@ -332,7 +332,7 @@ static void note_limit_locked(uint64_t now_ms, const hk_os_memory_limit_t *seen)
   hk_retention_view_t now = view_locked(now_ms);
   hk_pressure_view_t pressed = hk_retention_pressed(&now);
   hk_pressure_note(&dirty.retention.pressure, &pressed, seen);
-  begin_round_locked(); /* the limit may be another one */
+  void_looks_locked(); /* the limit may be another one */
 }
 
 void hk_dirty_ask_system(uint64_t now_ms) {
@@ -365,7 +365,7 @@ void hk_dirty_note_purged_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t
   make_up_locked(NULL);
   hk_retention_view_t now = view_locked(now_ms);
   hk_retention_note_purged(&dirty.retention, &now, cause, bytes);
-  begin_round_locked(); /* the program may want the purged memory again */
+  void_looks_locked(); /* the program may want the purged memory again */
 }
 
 void hk_dirty_forget_locked(void) {
@@ -428,7 +428,7 @@ hk_purge_verdict_t hk_dirty_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
   make_up_locked(NULL);
   hk_retention_view_t now = view_locked(now_ms);
   bool is_quiet = now.is_quiet = is_quiet_locked(now_ms);
-  begin_round_locked(); /* the purge thread may expect a wake-up from now on */
+  void_looks_locked(); /* the purge thread may expect a wake-up from now on */
   hk_retention_note_visit(&dirty.retention, &now);
   hk_purge_verdict_t verdict = judge_locked(&now);
   size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.dirty_bytes) : now.dirty_bytes;

@@ -35,7 +35,7 @@ typedef struct {
   struct {        /* the last look at a change of this account */
     bool is_calm; /* the next change may be put off ... */
     uint64_t at_ms;
-    uint32_t round;      /* ... until the numbers below are void (dirty.c, look_round), ... */
+    uint32_t version;    /* ... until the numbers below are void (dirty.c, look_version), ... */
     size_t in_use_bytes; /* ... within `together_bytes` of these in use that the account sees (dirty.c), ... */
     size_t together_bytes;
     size_t most_dirty_bytes; /* ... up to these dirty, ... */

@@ -18,9 +18,9 @@
 #define LARGE_FREED_MOST HK_GIB
 
 typedef struct {
-  _Atomic(uint32_t) round; /* raised before and after each change */
-  _Atomic(uint8_t) state;  /* hk_guard_state_t */
-  _Atomic(bool) is_passed; /* an inaccessible page of the slot is open */
+  _Atomic(uint32_t) sequence; /* raised before and after each change */
+  _Atomic(uint8_t) state;     /* hk_guard_state_t */
+  _Atomic(bool) is_passed;    /* an inaccessible page of the slot is open */
   _Atomic(uintptr_t) start;
   _Atomic(size_t) bytes;
   _Atomic(struct hk_named *) named;
@@ -100,12 +100,12 @@ bool hk_guard_slot_begin(size_t slots) {
 
 /* ---- A slot's fields. */
 
-static void begin_change(slot_t *slot) { hk_store_release(&slot->round, hk_load_relaxed(&slot->round) + 1); }
+static void begin_change(slot_t *slot) { hk_store_release(&slot->sequence, hk_load_relaxed(&slot->sequence) + 1); }
 
 /* Each store pairs with an acquire load of read_slot. */
 static void end_change(slot_t *slot, hk_guard_state_t state) {
   hk_store_release(&slot->state, (uint8_t)state);
-  hk_store_release(&slot->round, hk_load_relaxed(&slot->round) + 1);
+  hk_store_release(&slot->sequence, hk_load_relaxed(&slot->sequence) + 1);
 }
 
 static void write_allocated(slot_t *slot, const hk_guard_view_t *view, uintptr_t mapping, size_t mapping_bytes) {
@@ -158,11 +158,11 @@ static void copy(slot_t *slot, hk_guard_view_t *view) {
 
 /* Returns false when the slot has no block, or has changed meanwhile. A block that is being freed counts as live. */
 static bool read_slot(slot_t *slot, hk_guard_view_t *view) {
-  uint32_t round = hk_load_acquire(&slot->round);
+  uint32_t sequence = hk_load_acquire(&slot->sequence);
   uint8_t state = hk_load_acquire(&slot->state);
-  if (round == 0 || round % 2 != 0 || state == hk_guard_unused) return false;
+  if (sequence == 0 || sequence % 2 != 0 || state == hk_guard_unused) return false;
   copy(slot, view);
-  bool is_whole = hk_load_relaxed(&slot->round) == round;
+  bool is_whole = hk_load_relaxed(&slot->sequence) == sequence;
   view->state = view->freed.ms != 0 ? hk_guard_freed : hk_guard_live;
   return is_whole;
 }
@@ -283,10 +283,10 @@ static slot_t *large_at(uintptr_t address) {
   size_t used = hk_load_relaxed(&large.used);
   for (size_t i = 0; i < used; i++) {
     slot_t *slot = &large.slot[i];
-    uint32_t round = hk_load_acquire(&slot->round);
+    uint32_t sequence = hk_load_acquire(&slot->sequence);
     uintptr_t mapping = hk_load_acquire(&slot->mapping);
     bool is_inside = mapping != 0 && address - mapping < hk_load_acquire(&slot->mapping_bytes);
-    if (is_inside && round % 2 == 0 && hk_load_relaxed(&slot->round) == round) return slot;
+    if (is_inside && sequence % 2 == 0 && hk_load_relaxed(&slot->sequence) == sequence) return slot;
   }
   return NULL;
 }

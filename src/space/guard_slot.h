@@ -13,7 +13,7 @@
  *
  * States: unused -> busy -> live -> busy -> freed -> busy -> ... The thread that makes a slot busy owns it: it writes
  * the fields. hk_lock_guard guards the order of the freed slots alone. A reader takes no lock: it copies the fields,
- * and drops the copy when the slot's round has changed meanwhile. A child of fork loses the slots that other threads
+ * and drops the copy when the slot's sequence has changed meanwhile. A child of fork loses the slots that other threads
  * had made busy. */
 #ifndef HK_SPACE_GUARD_SLOT_H
 #define HK_SPACE_GUARD_SLOT_H

@@ -6,7 +6,7 @@
 #include "os/copy_out.h"
 
 void hk_memory_reader_init(hk_memory_reader_t *reader, uintptr_t start, uintptr_t end) {
-  reader->windows[0].count = reader->windows[1].count = 0;
+  reader->pieces[0].count = reader->pieces[1].count = 0;
   reader->last = 0;
   reader->failed = false;
   hk_memory_reader_seek(reader, start, end);
@@ -25,35 +25,34 @@ void hk_memory_reader_skip(hk_memory_reader_t *reader, uint64_t bytes) {
   reader->at += bytes;
 }
 
-/* Returns the window's bytes at `at`; NULL unless it has `count` of them. */
-static const unsigned char *look(const hk_memory_window_t *window, uintptr_t at, size_t count) {
-  uintptr_t into = at - window->start;
-  if (at < window->start || into > window->count || window->count - into < count) return NULL;
-  return window->bytes + into;
+/* Returns the piece's bytes at `at`; NULL unless it has `count` of them. */
+static const unsigned char *look(const hk_memory_piece_t *piece, uintptr_t at, size_t count) {
+  uintptr_t into = at - piece->start;
+  if (at < piece->start || into > piece->count || piece->count - into < count) return NULL;
+  return piece->bytes + into;
 }
 
 static const unsigned char *look_in_both(hk_memory_reader_t *reader, size_t count) {
-  const unsigned char *found = look(&reader->windows[reader->last], reader->at, count);
+  const unsigned char *found = look(&reader->pieces[reader->last], reader->at, count);
   if (HK_LIKELY(found != NULL)) return found;
-  found = look(&reader->windows[1 - reader->last], reader->at, count);
+  found = look(&reader->pieces[1 - reader->last], reader->at, count);
   if (found != NULL) reader->last = 1 - reader->last;
   return found;
 }
 
-/* Copies into the window that is not the last read's. */
-static void copy_window(hk_memory_reader_t *reader) {
+/* Copies into the piece that is not the last read's. */
+static void copy_piece(hk_memory_reader_t *reader) {
   reader->last = 1 - reader->last;
-  hk_memory_window_t *window = &reader->windows[reader->last];
-  window->start = reader->at;
-  window->count =
-      hk_os_copy_out(window->bytes, reader->at, hk_smaller(reader->end - reader->at, HK_MEMORY_WINDOW_BYTES));
+  hk_memory_piece_t *piece = &reader->pieces[reader->last];
+  piece->start = reader->at;
+  piece->count = hk_os_copy_out(piece->bytes, reader->at, hk_smaller(reader->end - reader->at, HK_MEMORY_PIECE_BYTES));
 }
 
 void hk_memory_reader_fetch(hk_memory_reader_t *reader, size_t bytes) {
-  if (!reader->failed && look_in_both(reader, bytes) == NULL) copy_window(reader);
+  if (!reader->failed && look_in_both(reader, bytes) == NULL) copy_piece(reader);
 }
 
-/* Returns the next `count` bytes, copying a window where needed. Returns NULL, and fails, when they cannot be read. */
+/* Returns the next `count` bytes, copying a piece where needed. Returns NULL, and fails, when they cannot be read. */
 static const unsigned char *take(hk_memory_reader_t *reader, unsigned count) {
   if (reader->failed || reader->at > reader->end || reader->end - reader->at < count) {
     reader->failed = true;
@@ -61,8 +60,8 @@ static const unsigned char *take(hk_memory_reader_t *reader, unsigned count) {
   }
   const unsigned char *found = look_in_both(reader, count);
   if (found == NULL) {
-    copy_window(reader);
-    found = look(&reader->windows[reader->last], reader->at, count);
+    copy_piece(reader);
+    found = look(&reader->pieces[reader->last], reader->at, count);
   }
   reader->failed = found == NULL;
   reader->at += count;

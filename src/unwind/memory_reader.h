@@ -1,5 +1,5 @@
 /* unwind/memory_reader.h - L6. Reads numbers, one after the other, from memory that may be damaged or go away. The
- * kernel copies a window of that memory at a time. A number that cannot be read makes the reader failed, for good:
+ * kernel copies a piece of that memory at a time. A number that cannot be read makes the reader failed, for good:
  * from then on hk_memory_reader_number returns 0. */
 #ifndef HK_UNWIND_MEMORY_READER_H
 #define HK_UNWIND_MEMORY_READER_H
@@ -13,28 +13,28 @@
 HK_C_BEGIN
 
 /* A copy is a system call. Copying 512 bytes is a small part of its cost. */
-#define HK_MEMORY_WINDOW_BYTES 512
+#define HK_MEMORY_PIECE_BYTES 512
 
 typedef struct {
   uintptr_t start;
   size_t count;
-  unsigned char bytes[HK_MEMORY_WINDOW_BYTES];
-} hk_memory_window_t;
+  unsigned char bytes[HK_MEMORY_PIECE_BYTES];
+} hk_memory_piece_t;
 
 typedef struct {
   uintptr_t at;
   uintptr_t end; /* the first address behind what may be read */
   bool failed;
-  unsigned last; /* the window of the last read */
+  unsigned last; /* index of the piece that the last read used */
   /* Two: tables lead back and forth between a function's entry and the entry that it shares with others. */
-  hk_memory_window_t windows[2];
+  hk_memory_piece_t pieces[2];
 } hk_memory_reader_t;
 
 void hk_memory_reader_init(hk_memory_reader_t *reader, uintptr_t start, uintptr_t end);
-/* Continues at `start`. The windows stay, and a failed reader stays failed. */
+/* Continues at `start`. The pieces stay, and a failed reader stays failed. */
 void hk_memory_reader_seek(hk_memory_reader_t *reader, uintptr_t start, uintptr_t end);
-/* Copies a window, unless the next `bytes` bytes, at most a window, are in one already. Reading them one by one then
- * needs no further copy. */
+/* Copies a piece, unless the next `bytes` bytes, at most HK_MEMORY_PIECE_BYTES, are in one already. Reading them one by
+ * one then needs no further copy. */
 void hk_memory_reader_fetch(hk_memory_reader_t *reader, size_t bytes);
 /* Skips `bytes` bytes. Fails when they reach beyond the end. */
 void hk_memory_reader_skip(hk_memory_reader_t *reader, uint64_t bytes);

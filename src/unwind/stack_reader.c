@@ -51,13 +51,13 @@ static void find_own(hk_stack_reader_t *reader, uintptr_t sp) {
 
 /* ---- Reading. */
 
-/* A window begins up to this far below the first word that is read: a function's saved registers lie together, and
+/* A copy begins up to this far below the first word that is read: a function's saved registers lie together, and
  * the lowest is not read first. */
 #define SAVED_BYTES 128
 
 void hk_stack_reader_init(hk_stack_reader_t *reader, uintptr_t sp) {
-  reader->window = 0;
-  reader->window_bytes = 0;
+  reader->copy_start = 0;
+  reader->copy_bytes = 0;
   hk_stack_reader_move(reader, sp);
 }
 
@@ -71,15 +71,15 @@ static bool is_within(uintptr_t address, uintptr_t start, size_t bytes) {
 }
 
 static bool read_copy(hk_stack_reader_t *reader, uintptr_t address, uintptr_t *word) {
-  if (!is_within(address, reader->window, reader->window_bytes)) {
-    reader->window = address;
+  if (!is_within(address, reader->copy_start, reader->copy_bytes)) {
+    reader->copy_start = address;
     if (address >= reader->sp) {
-      reader->window = address - reader->sp < SAVED_BYTES ? reader->sp : address - SAVED_BYTES;
+      reader->copy_start = address - reader->sp < SAVED_BYTES ? reader->sp : address - SAVED_BYTES;
     }
-    reader->window_bytes = hk_os_copy_out(reader->copy, reader->window, sizeof(reader->copy));
-    if (!is_within(address, reader->window, reader->window_bytes)) return false;
+    reader->copy_bytes = hk_os_copy_out(reader->copy, reader->copy_start, sizeof(reader->copy));
+    if (!is_within(address, reader->copy_start, reader->copy_bytes)) return false;
   }
-  memcpy(word, reader->copy + (address - reader->window), sizeof *word);
+  memcpy(word, reader->copy + (address - reader->copy_start), sizeof *word);
   return true;
 }
 

@@ -12,15 +12,15 @@
 
 HK_C_BEGIN
 
-#define HK_STACK_WINDOW_BYTES 1024
+#define HK_STACK_COPY_BYTES 1024
 
 typedef struct {
-  uintptr_t sp;        /* the frames lie from here on */
-  uintptr_t own_start; /* the thread's own stack, from here */
-  uintptr_t own_end;   /* to here; equal: none of it is known */
-  uintptr_t window;
-  size_t window_bytes;
-  unsigned char copy[HK_STACK_WINDOW_BYTES];
+  uintptr_t sp;         /* the frames lie from here on */
+  uintptr_t own_start;  /* the thread's own stack, from here */
+  uintptr_t own_end;    /* to here; equal: none of it is known */
+  uintptr_t copy_start; /* the stack from here on ... */
+  size_t copy_bytes;    /* ... is in `copy`: this many bytes */
+  unsigned char copy[HK_STACK_COPY_BYTES];
 } hk_stack_reader_t;
 
 void hk_stack_reader_init(hk_stack_reader_t *reader, uintptr_t sp);

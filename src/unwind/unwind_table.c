@@ -41,7 +41,7 @@ static uintptr_t find_entry(hk_memory_reader_t *reader, uintptr_t index, uintptr
   uint64_t low = 0, high;
   if (!read_index_head(reader, index, &pairs, &high)) return 0;
   while (low < high) {
-    if ((high - low) * INDEX_PAIR_BYTES <= HK_MEMORY_WINDOW_BYTES) { /* one copy has all pairs left */
+    if ((high - low) * INDEX_PAIR_BYTES <= HK_MEMORY_PIECE_BYTES) { /* one copy has all pairs left */
       hk_memory_reader_seek(reader, pairs + low * INDEX_PAIR_BYTES, UINTPTR_MAX);
       hk_memory_reader_fetch(reader, (high - low) * INDEX_PAIR_BYTES);
     }

@@ -314,11 +314,11 @@ hk_add_model_mutant(guard_freed_in_two_steps guard_two_free space/guard_slot.c
   "one of two frees is the first"
 )
 hk_add_model_mutant(guard_copy_not_compared guard_look_while_used_again space/guard_slot.c
-  "bool is_whole = hk_load_relaxed(&slot->round) == round;" "bool is_whole = true;"
+  "bool is_whole = hk_load_relaxed(&slot->sequence) == sequence;" "bool is_whole = true;"
   "a copy of a slot is of one life"
 )
-hk_add_model_mutant(guard_round_not_raised_before guard_look_while_used_again space/guard_slot.c
-  "static void begin_change(slot_t *slot) { hk_store_release(&slot->round, hk_load_relaxed(&slot->round) + 1); }"
+hk_add_model_mutant(guard_sequence_not_raised_before guard_look_while_used_again space/guard_slot.c
+  "static void begin_change(slot_t *slot) { hk_store_release(&slot->sequence, hk_load_relaxed(&slot->sequence) + 1); }"
   "static void begin_change(slot_t *slot) { (void)slot; }"
   "a copy of a slot is of one life"
 )

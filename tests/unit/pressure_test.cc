@@ -152,11 +152,11 @@ TEST_F(Pressure, ABurstThatIsNotTouchedYetCounts) {
   EXPECT_TRUE(IsDue());
   Note(kLimit, 130 * HK_MIB); /* as before the burst: nothing of it is resident */
   EXPECT_EQ(Limit(), 0u);
-  Pass(HK_PRESSURE_WINDOW_MS);
+  Pass(HK_PRESSURE_PERIOD_MS);
   EXPECT_TRUE(IsDue());
   Note(kLimit, 130 * HK_MIB);
-  EXPECT_EQ(Limit(), 0u) << "that of the window before is believed";
-  Pass(HK_PRESSURE_WINDOW_MS);
+  EXPECT_EQ(Limit(), 0u) << "that of the period before is believed";
+  Pass(HK_PRESSURE_PERIOD_MS);
   EXPECT_TRUE(IsDue());
   Note(kLimit, 130 * HK_MIB);
   EXPECT_EQ(Limit(), kNear - 100 * HK_MIB) << "it will not be touched";
@@ -173,7 +173,7 @@ TEST_F(Pressure, WhatOthersTakeIsSeenByTheNextLook) {
 TEST_F(Pressure, AfterAQuietTimeOldLooksAreForgottenAtOnce) {
   Hold(20 * HK_MIB, 30 * HK_MIB);
   Look(80 * HK_MIB);
-  Pass(2 * HK_PRESSURE_WINDOW_MS);
+  Pass(2 * HK_PRESSURE_PERIOD_MS);
   Look(10 * HK_MIB);
   EXPECT_EQ(Limit(), kNear - 30 * HK_MIB);
 }

@@ -210,7 +210,7 @@ HK_FRESH_TEST(Remote, AnotherOwnerInTheSamePlaceSendsTheBatch) {
   std::vector<hk_heap_t *> owners;
   std::map<hk_heap_t *, Blocks> waiting;
   size_t collisions = 0;
-  for (unsigned i = 0; i < 4 * HK_OUTBOX_SLOTS; i++) {
+  for (unsigned i = 0; i < 4 * HK_OUTBOX_PLACES; i++) {
     hk_heap_t *owner = hk_heap_take();
     Blocks blocks = AllocMany(owner, 4, 3);
     RemoteFreeAll(other, blocks);
@@ -229,7 +229,7 @@ HK_FRESH_TEST(Remote, AnotherOwnerInTheSamePlaceSendsTheBatch) {
     owners.push_back(owner);
     waiting[owner] = blocks;
   }
-  EXPECT_GE(collisions, 3 * size_t{HK_OUTBOX_SLOTS});
+  EXPECT_GE(collisions, 3 * size_t{HK_OUTBOX_PLACES});
   EXPECT_LT(collisions, owners.size() - 1) << "not all have the same place";
   hk_remote_flush(other);
   EXPECT_EQ(StatOf(other, hk_stat_remote_batch), owners.size());

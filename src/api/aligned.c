@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/alloc.h"
+#include "base/arithmetic.h"
 #include "base/bits.h"
 #include "hakmem/hakmem.h"
 #include "os/os.h"

@@ -14,7 +14,7 @@
 #include "api/sampled.h"
 #include "api/share_heaps.h"
 #include "api/small_block.h"
-#include "base/bits.h"
+#include "base/arithmetic.h"
 #include "base/panic.h"
 #include "hakmem/hakmem.h"
 #include "heap/part.h"

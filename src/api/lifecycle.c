@@ -103,7 +103,7 @@ static void look_at_memory(void) {
   hk_count_peak(hk_count_peak_in_use, in_use_bytes);
   hk_count_peak(hk_count_peak_held, in_use_bytes + slabs.dirty_bytes + large.dirty_bytes);
 }
-static void start_counting(void) { hk_count_look = look_at_memory; }
+static void start_counting(void) { hk_count_hook = look_at_memory; }
 #else
 static void start_counting(void) {}
 #endif

@@ -9,6 +9,7 @@
 #include "api/sample_hook.h"
 #include "api/sampled.h"
 #include "api/verify.h"
+#include "base/arithmetic.h"
 #include "base/bits.h"
 #include "hakmem/hakmem.h"
 #include "heap/handover.h"

@@ -31,7 +31,7 @@ static void *take_unsampled(hk_thread_lease_t lease, unsigned class_index, bool 
   if (block == NULL && hk_class_is_mid(class_index)) hk_sample_countdown_next_piece(heap, class_index);
   if (block == NULL || (was_open && !hk_sample_countdown_is_open(heap, class_index))) return block;
   hk_sample_countdown_count(heap, class_index, is_due);
-  if (was_open || !lease.borrowed) hk_sample_countdown_next_piece(heap, class_index);
+  if (was_open || !lease.is_borrowed) hk_sample_countdown_next_piece(heap, class_index);
   return block;
 }
 
@@ -44,7 +44,7 @@ void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, hk_sample_c
   if (!is_due || choice == NULL || hk_sample_hook_is_inside()) return take_unsampled(lease, class_index, is_due);
   *choice = due;
   /* For the next request: */
-  if (!lease.borrowed || hk_class_is_mid(class_index)) hk_sample_countdown_next_piece(heap, class_index);
+  if (!lease.is_borrowed || hk_class_is_mid(class_index)) hk_sample_countdown_next_piece(heap, class_index);
   return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* base/bits.h - L0. Arithmetic on bits and alignments, and a product of sizes that may overflow. */
+/* base/bits.h - L0. Arithmetic on bits, alignments and powers of two. */
 #ifndef HK_BASE_BITS_H
 #define HK_BASE_BITS_H
 
@@ -25,8 +25,5 @@ HK_INLINE size_t hk_next_power_of_two(size_t value) {
 /* Return the index of the highest and of the lowest set bit. `value` is not 0. */
 HK_INLINE unsigned hk_highest_bit(size_t value) { return 63 - (unsigned)__builtin_clzll(value); }
 HK_INLINE unsigned hk_lowest_bit(size_t value) { return (unsigned)__builtin_ctzll(value); }
-
-/* Returns false when the product does not fit; `*product` is then unspecified. */
-HK_INLINE bool hk_multiply(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 
 #endif /* HK_BASE_BITS_H */

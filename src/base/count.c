@@ -13,7 +13,7 @@ static _Atomic(uint64_t) peak[hk_counter_count];
 static _Atomic(unsigned) next_share;
 
 HK_THREAD_LOCAL hk_count_share_t *hk_count_own_share;
-void (*hk_count_look)(void);
+void (*hk_count_hook)(void);
 
 const hk_counter_text_t hk_counter_text[hk_counter_count] = {
 #define HK_COUNTER(name, help) {#name, help},

@@ -39,19 +39,19 @@ extern HK_HIDDEN HK_THREAD_LOCAL hk_count_share_t *hk_count_own_share;
 hk_count_share_t *hk_count_take_share(void);
 
 /* Reads the sums that have peaks, which layers above compute. Set once, before a second thread exists. */
-extern HK_HIDDEN void (*hk_count_look)(void);
+extern HK_HIDDEN void (*hk_count_hook)(void);
 
 /* Calls the hook. Every lock and every shared update does so, where those sums change, so the hook misses no value of a
  * thread's. */
-HK_INLINE void hk_count_seam(void) {
-  if (hk_count_look != NULL) hk_count_look();
+HK_INLINE void hk_count_run_hook(void) {
+  if (hk_count_hook != NULL) hk_count_hook();
 }
 
 HK_INLINE void hk_count(hk_counter_t counter, uint64_t amount) {
   hk_count_share_t *share = hk_count_own_share;
   if (HK_UNLIKELY(share == NULL)) share = hk_count_take_share();
   (void)hk_add_relaxed(&share->value[counter], amount);
-  if (counter == hk_count_shared_update) hk_count_seam();
+  if (counter == hk_count_shared_update) hk_count_run_hook();
 }
 
 /* Raises a peak to `value` if it is lower. */
@@ -69,7 +69,7 @@ HK_INLINE void hk_count(hk_counter_t counter, uint64_t amount) {
   (void)counter;
   (void)amount;
 }
-HK_INLINE void hk_count_seam(void) {}
+HK_INLINE void hk_count_run_hook(void) {}
 HK_INLINE void hk_count_clear(void) {}
 
 #endif

@@ -39,7 +39,7 @@ void hk_format_text(hk_format_t *format, const char *text) {
 
 void hk_format_name(hk_format_t *format, const char *name) {
   while (*name != '\0') {
-    unsigned length = hk_text_printable(name);
+    unsigned length = hk_text_printable_bytes(name);
     if (length == 0) {
       const char digits[] = "0123456789abcdef";
       const char coded[] = {'\\', 'x', digits[(unsigned char)*name >> 4], digits[*name & 15], '\0'};

@@ -59,7 +59,7 @@ const char *hk_text_hex(const char *text, uint64_t *number) {
   return text;
 }
 
-unsigned hk_text_printable(const char *text) {
+unsigned hk_text_printable_bytes(const char *text) {
   const unsigned char *byte = (const unsigned char *)text;
   if (*byte < 0x80) return *byte >= ' ' && *byte != 0x7F ? 1 : 0;
   unsigned length = *byte >= 0xF0 ? 4 : *byte >= 0xE0 ? 3 : 2;
@@ -74,9 +74,9 @@ unsigned hk_text_printable(const char *text) {
   return value >= least[length] && value <= 0x10FFFF && !is_surrogate && !is_line_end ? length : 0;
 }
 
-void hk_text_code(char coded[HK_TEXT_CODED_BYTES], unsigned char byte) {
+void hk_text_escape(char escape[HK_TEXT_ESCAPE_BYTES], unsigned char byte) {
   static const char digits[] = "0123456789abcdef";
-  const char text[HK_TEXT_CODED_BYTES] = {
+  const char text[HK_TEXT_ESCAPE_BYTES] = {
       '\\', 'u', byte < 0x80 ? '0' : 'd', byte < 0x80 ? '0' : 'c', digits[byte >> 4], digits[byte & 15], '\0'};
-  for (unsigned i = 0; i < HK_TEXT_CODED_BYTES; i++) coded[i] = text[i];
+  for (unsigned i = 0; i < HK_TEXT_ESCAPE_BYTES; i++) escape[i] = text[i];
 }

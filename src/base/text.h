@@ -15,15 +15,16 @@ const char *hk_text_after(const char *text, const char *word);
 
 /* Returns the length of the character at the beginning of the text, in bytes of UTF-8; 0 where there is none, or one
  * that controls a terminal. */
-unsigned hk_text_printable(const char *text);
+unsigned hk_text_printable_bytes(const char *text);
 
-/* The room for a coded byte, with the final zero. */
-#define HK_TEXT_CODED_BYTES 7
+/* The room for an escaped byte, with the final zero. */
+#define HK_TEXT_ESCAPE_BYTES 7
 
 /* Writes a byte that begins no printable character as JSON has it: \u00NN, or from 0x80 on \udcNN, as Python decodes
  * names of files. */
-void hk_text_code(char coded[HK_TEXT_CODED_BYTES], unsigned char byte);
+void hk_text_escape(char escape[HK_TEXT_ESCAPE_BYTES], unsigned char byte);
 
+/* Returns whether the text ends with `end`. */
 bool hk_text_ends(const char *text, const char *end);
 
 /* Returns whether the text begins with a list of words, separated by commas, that has `word`. */

@@ -16,8 +16,8 @@ HK_INLINE bool hk_spare_has(const hk_heap_t *heap, unsigned slab_count) {
   return !hk_list_is_empty(&heap->spare[slab_count - 1]);
 }
 
-/* Returns a spare row of `slab_count` slabs (1 to HK_RUN_MAX_SLABS), or else a sparse run (sparse_run.h) of that
- * length; NULL when there is none. The row's `zero` is true only if the row is the rest of a reserve. */
+/* Returns a spare row of `slab_count` slabs (1 to HK_RUN_MAX_SLABS), or else a sparse run (sparse_run.h) as long; NULL
+ * when there is none. The row's `zero` is true only if the row is the rest of a reserve. */
 hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count);
 
 /* Returns slabs for a span: from the spare rows, then from the reserve, then from the superslabs. Its `zero` says

@@ -144,8 +144,8 @@ static hk_thread_lease_t take(void) {
   if (known != NULL) return (hk_thread_lease_t){.heap = known};
   hk_thread_lease_t lease = {.heap = hk_heap_take()};
   if (lease.heap == NULL) return lease;
-  lease.borrowed = hk_thread_is_leaving();
-  if (!lease.borrowed) attach(lease.heap);
+  lease.is_borrowed = hk_thread_is_leaving();
+  if (!lease.is_borrowed) attach(lease.heap);
   return lease;
 }
 
@@ -153,7 +153,7 @@ hk_thread_lease_t hk_thread_enter_heapless(void) {
   hk_thread_lease_t lease = take();
   if (lease.heap == NULL) return lease;
   hk_heap_enter(lease.heap);
-  if (lease.borrowed) {
+  if (lease.is_borrowed) {
     hk_heap_keep(lease.heap);
   } else {
     hk_sample_countdown_follow(lease.heap); /* after a free the next allocation may need no slow path */

@@ -34,7 +34,7 @@ HK_INLINE void hk_thread_count(hk_stat_id_t id) {
  * exit handler has run, or never will, borrows one for this call alone. `heap` is NULL when the system refuses. */
 typedef struct {
   hk_heap_t *heap;
-  bool borrowed;
+  bool is_borrowed;
 } hk_thread_lease_t;
 
 /* hk_thread_enter for a thread without a heap, and hk_thread_leave with a borrowed one. */
@@ -44,7 +44,7 @@ void hk_thread_leave_borrowed(hk_heap_t *heap);
 /* Enters the calling thread's own heap, which hk_thread_own has just returned and which is not HK_EMPTY_HEAP. */
 HK_INLINE hk_thread_lease_t hk_thread_enter_own(hk_heap_t *heap) {
   hk_heap_enter(heap);
-  return (hk_thread_lease_t){.heap = heap, .borrowed = false};
+  return (hk_thread_lease_t){.heap = heap, .is_borrowed = false};
 }
 
 HK_INLINE hk_thread_lease_t hk_thread_enter(void) {
@@ -53,7 +53,7 @@ HK_INLINE hk_thread_lease_t hk_thread_enter(void) {
 }
 
 HK_INLINE void hk_thread_leave(hk_thread_lease_t lease) {
-  if (HK_UNLIKELY(lease.borrowed)) {
+  if (HK_UNLIKELY(lease.is_borrowed)) {
     hk_thread_leave_borrowed(lease.heap);
   } else {
     hk_heap_leave(lease.heap);

@@ -112,12 +112,12 @@ static void put_path(list_t *list, const char *path) {
   put(list, "\"path\":\"");
   while (*path != '\0') {
     unsigned char byte = (unsigned char)*path;
-    unsigned length = hk_text_printable(path);
-    char character[5] = {0}, coded[HK_TEXT_CODED_BYTES];
-    hk_text_code(coded, byte);
+    unsigned length = hk_text_printable_bytes(path);
+    char character[5] = {0}, escape[HK_TEXT_ESCAPE_BYTES];
+    hk_text_escape(escape, byte);
     memcpy(character, path, length);
     if (byte == '"' || byte == '\\') put(list, "\\");
-    put(list, length > 0 ? character : coded);
+    put(list, length > 0 ? character : escape);
     path += length > 0 ? length : 1;
   }
   put(list, "\",");

@@ -137,7 +137,7 @@ static HK_COLD void take_slow(lock_line_t *line) {
 }
 
 static void take(lock_line_t *line) {
-  hk_count_seam();
+  hk_count_run_hook();
   if (HK_UNLIKELY(!try_take(&line->word))) take_slow(line);
   hk_bump_relaxed(&line->takes, 1);
 }

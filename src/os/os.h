@@ -188,7 +188,7 @@ hk_os_huge_t hk_os_huge_setting(void);
 
 /* Asks for huge pages in a range, or forbids them, for memory that is touched from now on. The contents stay. Returns
  * false when the system refuses this advice. */
-bool hk_os_huge_allow(void *start, size_t bytes, bool allowed);
+bool hk_os_huge_advise(void *start, size_t bytes, bool is_wanted);
 
 /* Forbids huge pages in memory that is touched sparsely, where the system makes huge pages everywhere: otherwise each
  * touch there makes 2 MiB resident. Covers the whole pages of the range. */
@@ -206,7 +206,7 @@ void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment);
 
 /* Gives a range's memory back and forbids each access to its addresses, which stay the caller's. Returns false when the
  * system refuses: the range is then as it was. */
-bool hk_os_forbid_access(void *start, size_t bytes);
+bool hk_os_purge_and_forbid(void *start, size_t bytes);
 
 /* Forbids each access to a range, which keeps its memory, until hk_os_allow_writes. Returns false when the system
  * refuses: a part may be inaccessible then. */

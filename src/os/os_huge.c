@@ -37,15 +37,15 @@ static bool advise(void *start, size_t bytes, int advice) {
   return hk_syscall3(SYS_madvise, (long)start, (long)bytes, advice) == 0;
 }
 
-bool hk_os_huge_allow(void *start, size_t bytes, bool allowed) {
-  return advise(start, bytes, allowed ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+bool hk_os_huge_advise(void *start, size_t bytes, bool is_wanted) {
+  return advise(start, bytes, is_wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 void hk_os_huge_keep_small(void *start, size_t bytes) {
   if (hk_os_huge_setting() != hk_os_huge_everywhere) return;
   uintptr_t first = hk_align_up((uintptr_t)start, hk_os_page_size());
   uintptr_t end = hk_align_down((uintptr_t)start + bytes, hk_os_page_size());
-  if (first < end) (void)hk_os_huge_allow((void *)first, end - first, false);
+  if (first < end) (void)hk_os_huge_advise((void *)first, end - first, false);
 }
 
 void *hk_os_reserve_small(size_t bytes, size_t alignment) {

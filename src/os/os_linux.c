@@ -193,7 +193,7 @@ void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment) {
   return reserve(&(request_t){.bytes = bytes, .alignment = alignment, .access = PROT_NONE});
 }
 
-bool hk_os_forbid_access(void *start, size_t bytes) {
+bool hk_os_purge_and_forbid(void *start, size_t bytes) {
   long placed = hk_mapping_call_map((uintptr_t)start, bytes, PROT_NONE, MAP_FIXED);
   return !hk_syscall_failed(placed);
 }

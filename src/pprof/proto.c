@@ -62,19 +62,19 @@ bool hk_proto_put_text(hk_output_t *output, unsigned field, const char *text, si
 
 /* A character of a path, or a byte of none, as it is put. */
 typedef struct {
-  char text[HK_TEXT_CODED_BYTES];
+  char text[HK_TEXT_ESCAPE_BYTES];
   unsigned length;
   unsigned path_bytes; /* that it stands for */
 } piece_t;
 
 static piece_t first_piece(const char *path) {
   unsigned char byte = (unsigned char)*path;
-  unsigned printable = hk_text_printable(path);
+  unsigned printable = hk_text_printable_bytes(path);
   piece_t piece = {.length = printable > 0 ? printable : 1};
   piece.path_bytes = piece.length;
   if (byte >= 0x80 && printable == 0) {
-    hk_text_code(piece.text, byte);
-    piece.length = HK_TEXT_CODED_BYTES - 1;
+    hk_text_escape(piece.text, byte);
+    piece.length = HK_TEXT_ESCAPE_BYTES - 1;
   } else {
     memcpy(piece.text, path, piece.length);
   }

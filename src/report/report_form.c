@@ -75,7 +75,7 @@ static void json_character(hk_format_t *out, const char *text, unsigned length) 
 void hk_form_json_quote(hk_format_t *out, const char *text) {
   hk_format_text(out, "\"");
   while (*text != '\0') {
-    unsigned length = hk_text_printable(text);
+    unsigned length = hk_text_printable_bytes(text);
     if (length > 1) {
       json_character(out, text, length);
       text += length;

@@ -32,7 +32,7 @@ static size_t name_in_column(hk_format_t *out, const char *name) {
   hk_format_name(&plain, name);
   size_t extra = 0, i = 0;
   for (unsigned width = 0; width < NAME_WIDTH - 2 && text[i] != '\0'; width++) {
-    unsigned length = hk_text_printable(&text[i]);
+    unsigned length = hk_text_printable_bytes(&text[i]);
     extra += length - 1;
     i += length;
   }

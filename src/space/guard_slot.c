@@ -231,7 +231,7 @@ static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *
   uintptr_t pages = page_of(slot);
   /* The neighbours' guard pages are this slot's too. */
   if (hk_load_relaxed(&slot->is_passed)) {
-    (void)hk_os_forbid_access((void *)(pages - page), 3 * page);
+    (void)hk_os_purge_and_forbid((void *)(pages - page), 3 * page);
     hk_store_relaxed(&slot->is_passed, false);
   }
   size_t room = hk_align_up(bytes > 0 ? bytes : 1, alignment);
@@ -415,7 +415,7 @@ hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *dee
     return hk_guard_free_refused;
   }
   *damage = hk_guard_padding_damage(view->pages, view->pages_bytes, view->start, view->bytes);
-  bool is_closed = hk_os_forbid_access((void *)view->pages, view->pages_bytes);
+  bool is_closed = hk_os_purge_and_forbid((void *)view->pages, view->pages_bytes);
   write_freed(slot, deed);
   kind_t *kind = address - range < range_bytes ? &paged : &large;
   if (is_closed) {

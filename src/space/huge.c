@@ -62,14 +62,14 @@ static bool is_small_piece(size_t bytes) { return bytes < hk_dirty_in_use() / HK
 
 static bool allow(uintptr_t start, size_t bytes) {
   hk_store_relaxed(&has_asked, true);
-  return hk_os_huge_allow((void *)start, bytes, true);
+  return hk_os_huge_advise((void *)start, bytes, true);
 }
 
 /* Advises for or against huge pages. Returns whether they were requested and granted. */
 static bool advise(uintptr_t start, size_t bytes, hk_thp_advice_t advice) {
   if ((advice != hk_huge_ask && advice != hk_huge_forbid) || is_small_piece(bytes)) return false;
   if (advice == hk_huge_forbid) {
-    (void)hk_os_huge_allow((void *)start, bytes, false);
+    (void)hk_os_huge_advise((void *)start, bytes, false);
     return false;
   }
   bool is_granted = allow(start, bytes);

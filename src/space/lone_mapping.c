@@ -131,7 +131,7 @@ static ended_t find_ready(size_t bytes, size_t alignment) {
 /* Gives up what lies behind the first `bytes` of an ended block. */
 static bool shorten(ended_t *one, size_t bytes) {
   size_t old_end = length_to_end(one->bytes), end = length_to_end(bytes), behind = end < one->bytes ? end : one->bytes;
-  if (one->has_pages && behind > bytes && !hk_os_forbid_access(one->block + bytes, behind - bytes)) return false;
+  if (one->has_pages && behind > bytes && !hk_os_purge_and_forbid(one->block + bytes, behind - bytes)) return false;
   if (end < old_end && !hk_os_unmap(one->block + end, old_end - end)) return false;
   one->bytes = bytes;
   return true;
@@ -218,7 +218,7 @@ void hk_lone_mapping_end(void *block, size_t bytes) {
     forget_kept(bytes);
     one.has_pages = false;
   }
-  if (!one.has_pages && (bytes > LONGEST_BYTES || !hk_os_forbid_access(block, bytes))) {
+  if (!one.has_pages && (bytes > LONGEST_BYTES || !hk_os_purge_and_forbid(block, bytes))) {
     unmap(&one);
     return;
   }

@@ -83,8 +83,8 @@ static void *reserve(size_t bytes) {
   size_t guard = guard_bytes();
   char *start = hk_os_reserve_small(bytes + 2 * guard, hk_os_page_size());
   if (start == NULL || guard == 0) return start;
-  (void)hk_os_forbid_access(start, guard);
-  (void)hk_os_forbid_access(start + guard + bytes, guard);
+  (void)hk_os_purge_and_forbid(start, guard);
+  (void)hk_os_purge_and_forbid(start + guard + bytes, guard);
   return start + guard;
 }
 

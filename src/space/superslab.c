@@ -165,7 +165,7 @@ static bool is_superslab(const room_t *room) { return room->extent.bytes == HK_S
 
 static void *map_room(size_t bytes, size_t alignment) {
   char *start = hk_locked_reserve(bytes + GUARD_BYTES, alignment);
-  if (HK_HARDENED && start != NULL) (void)hk_os_forbid_access(start + bytes, GUARD_BYTES);
+  if (HK_HARDENED && start != NULL) (void)hk_os_purge_and_forbid(start + bytes, GUARD_BYTES);
   return start;
 }
 

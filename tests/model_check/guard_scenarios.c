@@ -11,7 +11,7 @@
  * of another thread at that moment is a data race. */
 
 void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment) { return hk_os_reserve(bytes, alignment); }
-bool hk_os_forbid_access(void *start, size_t bytes) { return hk_os_purge(start, bytes); }
+bool hk_os_purge_and_forbid(void *start, size_t bytes) { return hk_os_purge(start, bytes); }
 
 bool hk_guard_room_take(uint64_t now_ms) { return (void)now_ms, true; }
 void hk_guard_room_give(void) {}

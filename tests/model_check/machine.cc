@@ -295,7 +295,7 @@ uint64_t hk_os_coarse_ms(void) { return 0; }
 uint64_t hk_os_thread_cpu_ns(void) { return 0; }
 uint64_t hk_os_unix_ms(void) { return hk_os_coarse_ms(); }
 hk_os_huge_t hk_os_huge_setting(void) { return hk_os_huge_never; }
-bool hk_os_huge_allow(void *, size_t, bool) { return false; }
+bool hk_os_huge_advise(void *, size_t, bool) { return false; }
 void hk_os_huge_keep_small(void *, size_t) {}
 void *hk_os_reserve_small(size_t bytes, size_t alignment) { return hk_os_reserve(bytes, alignment); }
 void *hk_os_reserve_readable(size_t bytes, size_t alignment) { return hk_os_reserve(bytes, alignment); }

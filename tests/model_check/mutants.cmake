@@ -294,7 +294,7 @@ hk_add_model_mutant(guard_slot_taken_without_lock guard_two_take space/guard_slo
   "data race"
 )
 hk_add_model_mutant(guard_slot_free_before_it_is_closed guard_take_one_again space/guard_slot.c
-  "bool is_closed = hk_os_forbid_access((void *)view->pages, view->pages_bytes);
+  "bool is_closed = hk_os_purge_and_forbid((void *)view->pages, view->pages_bytes);
   write_freed(slot, deed);
   kind_t *kind = address - range < range_bytes ? &paged : &large;
   if (is_closed) {
@@ -305,7 +305,7 @@ hk_add_model_mutant(guard_slot_free_before_it_is_closed guard_take_one_again spa
   }"
   "kind_t *kind = address - range < range_bytes ? &paged : &large;
   put(kind, slot);
-  (void)hk_os_forbid_access((void *)view->pages, view->pages_bytes);
+  (void)hk_os_purge_and_forbid((void *)view->pages, view->pages_bytes);
   write_freed(slot, deed);"
   "data race"
 )

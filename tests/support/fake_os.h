@@ -27,7 +27,7 @@ typedef enum {
   fake_os_move,
   fake_os_wipe_on_fork,
   fake_os_allow_writes,
-  fake_os_huge_ask, /* hk_os_huge_allow, which the machine only logs */
+  fake_os_huge_ask, /* hk_os_huge_advise, which the machine only logs */
   fake_os_huge_forbid,
   fake_os_huge_collapse,
   fake_os_thread_exit_init,

@@ -275,7 +275,7 @@ void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment) {
   return start;
 }
 
-bool hk_os_forbid_access(void *start, size_t bytes) {
+bool hk_os_purge_and_forbid(void *start, size_t bytes) {
   fake_os_lock();
   require_pages("forbid_access", (uintptr_t)start, bytes);
   fake_os_unlock();
@@ -315,8 +315,8 @@ static bool advise_huge(fake_os_call_t call, const char *name, void *start, size
   return succeeded;
 }
 
-bool hk_os_huge_allow(void *start, size_t bytes, bool allowed) {
-  return advise_huge(allowed ? fake_os_huge_ask : fake_os_huge_forbid, "huge_allow", start, bytes);
+bool hk_os_huge_advise(void *start, size_t bytes, bool is_wanted) {
+  return advise_huge(is_wanted ? fake_os_huge_ask : fake_os_huge_forbid, "huge_advise", start, bytes);
 }
 
 bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns) {

@@ -32,6 +32,19 @@ TEST(Arithmetic, DifferencesStopAtZero) {
   EXPECT_EQ(hk_subtract_to_zero(kMost, 0), kMost);
 }
 
+TEST(Arithmetic, MultiplySaysWhenItOverflows) {
+  size_t product = 1;
+  EXPECT_TRUE(hk_multiply(0, SIZE_MAX, &product));
+  EXPECT_EQ(product, 0u);
+  EXPECT_TRUE(hk_multiply(SIZE_MAX, 1, &product));
+  EXPECT_EQ(product, SIZE_MAX);
+  EXPECT_TRUE(hk_multiply(UINT32_MAX, UINT32_MAX, &product));
+  EXPECT_EQ(product, size_t{0xfffffffe00000001});
+  EXPECT_FALSE(hk_multiply(size_t{1} << 32, size_t{1} << 32, &product));
+  EXPECT_FALSE(hk_multiply(SIZE_MAX, 2, &product));
+  EXPECT_FALSE(hk_multiply(SIZE_MAX / 2 + 1, 2, &product));
+}
+
 TEST(Arithmetic, SmallerAndLarger) {
   EXPECT_EQ(hk_smaller(1, kMost), 1u);
   EXPECT_EQ(hk_smaller(kMost, 1), 1u);

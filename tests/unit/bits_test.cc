@@ -65,19 +65,6 @@ TEST(Bits, HighestAndLowestBit) {
   }
 }
 
-TEST(Bits, MultiplySaysWhenItOverflows) {
-  size_t product = 1;
-  EXPECT_TRUE(hk_multiply(0, SIZE_MAX, &product));
-  EXPECT_EQ(product, 0u);
-  EXPECT_TRUE(hk_multiply(SIZE_MAX, 1, &product));
-  EXPECT_EQ(product, SIZE_MAX);
-  EXPECT_TRUE(hk_multiply(UINT32_MAX, UINT32_MAX, &product));
-  EXPECT_EQ(product, size_t{0xfffffffe00000001});
-  EXPECT_FALSE(hk_multiply(size_t{1} << 32, size_t{1} << 32, &product));
-  EXPECT_FALSE(hk_multiply(SIZE_MAX, 2, &product));
-  EXPECT_FALSE(hk_multiply(SIZE_MAX / 2 + 1, 2, &product));
-}
-
 TEST(Units, AreWhatTheyAreCalled) {
   EXPECT_EQ(HK_KIB, 1u << 10);
   EXPECT_EQ(HK_MIB, 1u << 20);

@@ -129,7 +129,7 @@ hk_heap_t *InThread(Body body) {
   std::thread([&heap, body] {
     hk_thread_lease_t lease = hk_thread_enter();
     ASSERT_NE(lease.heap, nullptr);
-    EXPECT_FALSE(lease.borrowed);
+    EXPECT_FALSE(lease.is_borrowed);
     EXPECT_EQ(hk_thread_own(), lease.heap);
     heap = lease.heap;
     body(heap);
@@ -187,7 +187,7 @@ HK_FRESH_TEST(HeapOfAThread, BorrowedHeapsKeepNothingWhenManyAreIdle) {
     hk_thread_on_exit();
     for (unsigned i : {4u, 20u, 64u, 80u}) {
       hk_thread_lease_t lease = hk_thread_enter();
-      ASSERT_TRUE(lease.borrowed);
+      ASSERT_TRUE(lease.is_borrowed);
       hk_block_t *block = Alloc(lease.heap, i);
       hk_thread_leave(lease);
       EXPECT_EQ(InUseSlabs(), hk_class_span_slabs(i)) << i;
@@ -265,7 +265,7 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedForEachCallOnceItsExitHandlerHasRun) {
     for (int round = 0; round < 4; round++) {
       hk_thread_lease_t lease = hk_thread_enter();
       ASSERT_NE(lease.heap, nullptr);
-      EXPECT_EQ(lease.borrowed, round > 0);
+      EXPECT_EQ(lease.is_borrowed, round > 0);
       (void)FreeOwn(lease.heap, Alloc(lease.heap, 80));
       hk_thread_leave(lease);
       if (round == 0) hk_thread_on_exit();
@@ -281,7 +281,7 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedWhereTheThreadHasNoExitHandler) {
   std::thread([] {
     fake_os_be_bare();
     hk_thread_lease_t lease = hk_thread_enter();
-    EXPECT_TRUE(lease.borrowed);
+    EXPECT_TRUE(lease.is_borrowed);
     hk_thread_leave(lease);
     EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
     EXPECT_EQ(hk_heap_life(lease.heap), hk_heap_idle);
@@ -334,7 +334,7 @@ HK_FRESH_TEST(HeapOfAThread, IsTheOneThatItsFirstBlockIsOf) {
       EXPECT_EQ(hk_heap_life(heap), hk_heap_attached);
       hk_thread_lease_t lease = hk_thread_enter();
       EXPECT_EQ(lease.heap, heap);
-      EXPECT_FALSE(lease.borrowed);
+      EXPECT_FALSE(lease.is_borrowed);
       hk_thread_leave(lease);
     });
     EXPECT_EQ(hk_heap_life(heap), hk_heap_idle) << "it is given back as every other is";
@@ -390,7 +390,7 @@ HK_FRESH_TEST(HeapOfAThread, IsTheOneThatTheThreadFreesBlocksOf) {
       EXPECT_FALSE(hk_thread_frees_without_heap(heaps[0])) << "one that frees this often sends batches";
       hk_thread_lease_t lease = hk_thread_enter();
       EXPECT_EQ(lease.heap, heaps[1]);
-      EXPECT_FALSE(lease.borrowed);
+      EXPECT_FALSE(lease.is_borrowed);
       EXPECT_FALSE(hk_thread_frees_without_heap(heaps[0]));
       hk_thread_leave(lease);
     });

@@ -200,7 +200,7 @@ std::string SmapsLine(const void *start, const std::string &label) {
 TEST_F(OsLinux, SaysWhatIsResident) {
   char *start = static_cast<char *>(hk_os_reserve(4 * HK_MIB, HK_SUPERSLAB_BYTES));
   EXPECT_EQ(hk_os_resident_bytes(start, 4 * HK_MIB), 0u);
-  (void)hk_os_huge_allow(start, 4 * HK_MIB, false);
+  (void)hk_os_huge_advise(start, 4 * HK_MIB, false);
   for (size_t at : {size_t{0}, kPage, 3 * HK_MIB, 4 * HK_MIB - kPage}) start[at] = 1;
   EXPECT_EQ(hk_os_resident_bytes(start, 4 * HK_MIB), 4 * kPage);
   EXPECT_EQ(hk_os_resident_bytes(start + kPage, 3 * HK_MIB), 2 * kPage);
@@ -212,12 +212,12 @@ TEST_F(OsLinux, SaysWhatIsResident) {
 TEST_F(OsLinux, HugePagesAreAllowedForbiddenAndMadeAtOnce) {
   if (hk_os_huge_setting() == hk_os_huge_never) GTEST_SKIP() << "no huge pages here";
   char *start = static_cast<char *>(hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
-  EXPECT_TRUE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, false));
+  EXPECT_TRUE(hk_os_huge_advise(start, HK_SUPERSLAB_BYTES, false));
   EXPECT_NE(SmapsLine(start, "VmFlags:").find(" nh "), std::string::npos);
   memset(start, 1, HK_SUPERSLAB_BYTES);
   uint64_t cpu_ns = 0;
   EXPECT_FALSE(hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES, &cpu_ns)) << "forbidden";
-  EXPECT_TRUE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, true));
+  EXPECT_TRUE(hk_os_huge_advise(start, HK_SUPERSLAB_BYTES, true));
   EXPECT_NE(SmapsLine(start, "VmFlags:").find(" hg "), std::string::npos);
   if (hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES, &cpu_ns)) { /* kernels before 6.1 have no such call */
     EXPECT_GT(cpu_ns, 0u);
@@ -264,7 +264,7 @@ TEST_F(OsLinux, WhatIsPrefaultedIsThereAndUnchanged) {
 
 TEST_F(OsLinux, WhatIsTouchedIsThereAndUnchanged) {
   char *start = static_cast<char *>(hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
-  (void)hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, true);
+  (void)hk_os_huge_advise(start, HK_SUPERSLAB_BYTES, true);
   EXPECT_EQ(hk_os_resident_bytes(start, hk_os_page_size()), 0u);
   EXPECT_GT(hk_os_huge_touch(start), 0u);
   EXPECT_EQ(hk_os_resident_bytes(start, hk_os_page_size()), hk_os_page_size());
@@ -279,8 +279,8 @@ TEST_F(OsLinux, WhatIsTouchedIsThereAndUnchanged) {
 TEST_F(OsLinux, ARefusedHugePageIsNoError) {
   char *start = static_cast<char *>(hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
   EXPECT_TRUE(hk_os_unmap(start, HK_SUPERSLAB_BYTES));
-  EXPECT_FALSE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, true));
-  EXPECT_FALSE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, false));
+  EXPECT_FALSE(hk_os_huge_advise(start, HK_SUPERSLAB_BYTES, true));
+  EXPECT_FALSE(hk_os_huge_advise(start, HK_SUPERSLAB_BYTES, false));
   uint64_t cpu_ns = 0;
   EXPECT_FALSE(hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES, &cpu_ns));
   EXPECT_EQ(errno, kErrno);

@@ -171,7 +171,7 @@ HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
   auto live = [&failures, &queue](uint64_t seed) {
     TestRandom random(seed);
     hk_thread_lease_t lease = hk_thread_enter();
-    if (lease.heap == nullptr || lease.borrowed) failures++;
+    if (lease.heap == nullptr || lease.is_borrowed) failures++;
     for (size_t i = 0; i < kEach; i++) {
       hk_block_t *block = Alloc(lease.heap, AnyClass(&random));
       if (block == nullptr || !Hold(block)) failures++;

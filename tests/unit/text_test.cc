@@ -43,9 +43,9 @@ TEST(Text, AListNamesAWordBetweenCommas) {
 }
 
 TEST(Text, AByteOfNoCharacterIsCodedAsJsonHasIt) {
-  char coded[HK_TEXT_CODED_BYTES];
+  char coded[HK_TEXT_ESCAPE_BYTES];
   auto code = [&coded](unsigned char byte) {
-    hk_text_code(coded, byte);
+    hk_text_escape(coded, byte);
     return std::string(coded);
   };
   EXPECT_EQ(code(0x00), "\\u0000");

@@ -43,8 +43,8 @@ hk_detach_t hk_process_purge_detach_terms(uint64_t now_ms);
 /* Detaches those heaps. Near a memory limit it also empties the idle heaps. Opens files. */
 void hk_process_purge_detach_sleepers(uint64_t now_ms);
 
-/* The same for a thread that grows near a memory limit, and of threads that have slept for a moment only. Requires that
- * the caller is in no slow path. */
+/* Detaches heaps for a thread that grows near a memory limit, also those of threads that have slept for a moment only.
+ * Requires that the caller is in no slow path. Opens files. */
 HK_COLD void hk_process_purge_near_limit(void);
 HK_INLINE void hk_process_purge_consider(void) {
   if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_wants_heaps))) hk_process_purge_near_limit();

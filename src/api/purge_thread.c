@@ -115,7 +115,7 @@ static void run(void) {
   hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, true, start_ms);
   hk_rights_t verdict = hk_rights_watch(&rights, start_ms);
   bool can_wait = true;
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   while (can_wait && hk_rights_may_stay(verdict) && hk_sandbox_permits_threads() && has_company()) {
     hk_os_signal_listen(); /* the program's threads may all block the command line tool's signal */
     uint32_t word = hk_load_relaxed(&hk_purge_wakeup_word); /* read before the visit: a wake-up may be sent during it */
@@ -127,7 +127,7 @@ static void run(void) {
   }
   if (!hk_rights_may_stay(verdict)) leave_to_others(verdict);
   hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
-  hk_purge_wakeup_receive(false);
+  hk_purge_wakeup_set_thread(false);
   (void)hk_purge_visit(hk_os_coarse_ms()); /* by the limit of a program without a purge thread */
   decline_next(start_ms, can_wait);
   hk_purge_wakeup_give_up();
@@ -142,7 +142,7 @@ static bool start(void) {
 }
 
 void hk_purge_thread_consider_slow(void) {
-  hk_store_relaxed(&hk_purge_wakeup_is_wanted, false); /* first: creating a thread allocates */
+  hk_store_relaxed(&hk_purge_wakeup_wants_thread, false); /* first: creating a thread allocates */
   /* Checks the sandbox first: it may forbid the system call that says which thread this is. */
   bool may_start = hk_option.purge_thread && hk_sandbox_permits_threads() &&
                    (!hk_load_relaxed(&is_left_to_first_thread) || hk_rights_is_first_thread());

@@ -68,26 +68,25 @@ static uintptr_t base_of(const hk_module_mapping_t *mapping) {
   return *mapping->path == '\0' ? mapping->start : mapping->start - mapping->offset;
 }
 
-static void name_module(hk_call_place_t *module, const hk_module_mapping_t *mapping, uintptr_t address) {
+static void set_place(hk_call_place_t *place, const hk_module_mapping_t *mapping, uintptr_t address) {
   static const char left_out[] = {'.', '.', '.'};
   size_t length = strlen(mapping->path);
   size_t dropped = length < HK_CALL_PLACE_NAME_BYTES ? 0 : length - (HK_CALL_PLACE_NAME_BYTES - 1);
-  memcpy(module->name, mapping->path + dropped, length - dropped + 1);
-  if (dropped > 0) memcpy(module->name, left_out, sizeof left_out);
-  module->offset = address - base_of(mapping);
-  module->is_known = true;
-  module->is_code = mapping->is_code;
+  memcpy(place->name, mapping->path + dropped, length - dropped + 1);
+  if (dropped > 0) memcpy(place->name, left_out, sizeof left_out);
+  place->offset = address - base_of(mapping);
+  place->is_known = true;
+  place->is_code = mapping->is_code;
 }
 
-void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place_t *modules) {
-  for (unsigned i = 0; i < count; i++) modules[i] = (hk_call_place_t){.is_known = false};
+void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place_t *places) {
+  for (unsigned i = 0; i < count; i++) places[i] = (hk_call_place_t){.is_known = false};
   hk_module_map_t map;
   if (!hk_module_map_open(&map)) return;
   while (hk_module_map_next(&map)) {
     const hk_module_mapping_t *mapping = &map.mapping;
     for (unsigned i = 0; i < count; i++) {
-      if (addresses[i] - mapping->start < mapping->end - mapping->start)
-        name_module(&modules[i], mapping, addresses[i]);
+      if (addresses[i] - mapping->start < mapping->end - mapping->start) set_place(&places[i], mapping, addresses[i]);
     }
   }
   hk_module_map_close(&map);

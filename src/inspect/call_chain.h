@@ -25,7 +25,7 @@ typedef struct {
 } hk_call_place_t;
 
 /* Looks each address up in the kernel's list of mappings. */
-void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place_t *modules);
+void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place_t *places);
 
 /* Appends " NAME+0x12" of a place whose name is not empty. A path may have any bytes: hk_format_name writes it. */
 void hk_call_place_print(hk_format_t *out, const hk_call_place_t *place);

@@ -377,7 +377,7 @@ hk_snapshot_t *hk_snapshot_take(void) {
   snapshot->totals = hk_totals_take();
   hk_dirty_copy_learned(&snapshot->learned);
   hk_lock_acquire(hk_lock_space);
-  snapshot->has_purge_thread = hk_purge_wakeup_is_received_locked();
+  snapshot->has_purge_thread = hk_purge_wakeup_has_thread_locked();
   hk_lock_release(hk_lock_space);
   fill_bands(snapshot);
   fill_heaps(snapshot);

@@ -1,5 +1,6 @@
 /* os/address_hole.h - L1. Hints where ranges shorter than a slab may be mapped. Each starts at a multiple of a slab, so
- * the holes that the kernel would choose, which lie between such ranges, do not fit. */
+ * the holes that the kernel would choose, which lie between such ranges, do not fit. Any thread, no lock: where two
+ * threads take one hint, the kernel maps the second range elsewhere. */
 #ifndef HK_OS_ADDRESS_HOLE_H
 #define HK_OS_ADDRESS_HOLE_H
 

@@ -17,14 +17,14 @@
 typedef enum { hk_access_unknown, hk_access_read, hk_access_write, hk_access_execute } hk_access_t;
 
 typedef struct {
-  int number;
-  int code;         /* of the siginfo */
-  bool is_fault;    /* caused by the thread's own instruction, not by kill, raise or abort */
-  bool has_address; /* the processor reports the address */
-  uint64_t sender;  /* the sending process, where a process sent the signal */
-  uintptr_t address;
+  int number;        /* of the signal */
+  int code;          /* of the siginfo */
+  bool is_fault;     /* caused by the thread's own instruction, not by kill, raise or abort */
+  bool has_address;  /* the processor reports the address */
+  uint64_t sender;   /* the sending process, where a process sent the signal */
+  uintptr_t address; /* of the access, with has_address */
   hk_access_t access;
-  uint64_t thread;
+  uint64_t thread; /* the kernel's number of it */
   char thread_name[16];
   uintptr_t program_counter, stack_pointer, frame_pointer;
   uintptr_t registers[HK_CRASH_REGISTERS];

@@ -1,5 +1,5 @@
-/* os/file_status.h - L1. What the kernel knows of an open file, by the call that the C library makes for it: under a
- * filter that came through exec the dynamic loader has made that one. */
+/* os/file_status.h - L1. What the kernel knows of an open file, by the same system call that the C library makes.
+ * A filter that came through exec permits that call, because the dynamic loader has made it (sandbox.h). */
 #ifndef HK_OS_FILE_STATUS_H
 #define HK_OS_FILE_STATUS_H
 

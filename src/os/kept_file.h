@@ -11,16 +11,16 @@
 HK_C_BEGIN
 
 typedef struct {
-  int file;
+  int file; /* the descriptor */
   uint64_t device;
   uint64_t inode;
 } hk_kept_file_t;
 
-/* Records the file of `file` without a descriptor of the library's own. Returns 0 or the error number. */
+/* Records which file the descriptor `file` leads to, and makes no descriptor. Returns 0 or the error number. */
 int hk_kept_file_note(hk_kept_file_t *kept, int file);
 
-/* Makes one more descriptor for the file of `file`, closed by exec, with a number above those that programs count on
- * getting. Returns 0 or the error number. */
+/* Makes one more descriptor for the file that `file` leads to, closed by exec, with a number above those that programs
+ * count on getting. Returns 0 or the error number. */
 int hk_kept_file_take(hk_kept_file_t *kept, int file);
 
 /* Returns whether the descriptor `file` leads to the kept file. */

@@ -9,9 +9,9 @@
 #define HK_KERNEL_LINE_BYTES 1024
 
 typedef struct {
-  long file;
-  long count;
-  long at;
+  long file;      /* the descriptor, or a negated errno */
+  long count;     /* characters in `chunk` */
+  long at;        /* the next one of them */
   bool is_broken; /* the kernel refused a read: the rest of the file may be missing */
   char chunk[512];
 } hk_kernel_file_t;

@@ -21,8 +21,8 @@ typedef struct {
   uint64_t entries[HK_TOUCHED_PAGES_MOST];
 } hk_touched_pages_t;
 
-/* Opens the record. `touched` is an address of private memory that was written to: a record that does not have it is
- * another program's, as an emulator's is, and is closed. */
+/* Opens the record, and sets `is_open` to whether that succeeded. `touched` is an address of private memory that was
+ * written to: a record that does not have it is another program's, as an emulator's is, and is closed. */
 void hk_touched_pages_open(hk_touched_pages_t *pages, const void *touched);
 
 /* Writes a byte for each page of the range: 1 when it was touched and is present or swapped out, else 0. Of memory that

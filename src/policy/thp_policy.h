@@ -7,7 +7,8 @@
  * in memory that is dense for long enough.
  *
  * Of a superslab both are known. For a large block the advice has to come before the first touch, or it saves no
- * faults. Known are blocks of about its size, which have ended or are in use. Blocks of an unknown size count as dense.
+ * faults. Blocks of about its size that have ended or are in use tell how dense it will be. Blocks of an unknown size
+ * count as dense.
  * The caller bounds how much of a block gets the advice, by the blocks of any size that were filled (policy/ahead.h).
  * At the start that is nothing.
  *

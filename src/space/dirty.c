@@ -117,7 +117,7 @@ static hk_retention_view_t view_locked(uint64_t now_ms) {
       .now_ms = now_ms,
       .retain_bytes = hk_option.retain,
       .memory_limit_bytes = hk_option.memory_limit,
-      .has_purge_thread = hk_purge_wakeup_is_received_locked(),
+      .has_purge_thread = hk_purge_wakeup_has_thread_locked(),
   };
   set_sums(&now);
   return now;

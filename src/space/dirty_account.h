@@ -29,7 +29,7 @@ typedef struct {
   /* When the last change was made that is not noted yet; 0: none. Set by the holder of the account's lock, cleared
    * under hk_lock_space by the thread that notes it. */
   _Atomic(uint64_t) put_off_ms;
-  size_t touched_bytes;      /* are about to be touched, since the last change ended */
+  size_t touched_bytes;      /* noted as about to be touched since the last change ended */
   size_t ended_in_use_bytes; /* as the last change left them */
   size_t ended_dirty_bytes;
   struct {        /* the last look at a change of this account */

@@ -1,6 +1,6 @@
 /* space/large_prefault.h - L3. Makes a large block resident at once, where policy/prefault_policy.h expects that the
- * program is about to fill it. Examines one block at a time, whether it was filled: when some of the later ones are
- * made, and at its end.
+ * program is about to fill it. One block at a time is the sample: whether it was filled is looked at when some of the
+ * later ones are made, and at its end.
  *
  * The functions are called without hk_lock_space, and take it.
  */

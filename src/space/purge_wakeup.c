@@ -5,13 +5,13 @@
 #include "os/os.h"
 #include "os/process.h"
 
-_Atomic(bool) hk_purge_wakeup_is_wanted;
+_Atomic(bool) hk_purge_wakeup_wants_thread;
 _Atomic(uint32_t) hk_purge_wakeup_word;
 _Atomic(bool) hk_purge_wakeup_wants_blocks;
 _Atomic(bool) hk_purge_wakeup_awaits_thread;
 
 /* Guarded by hk_lock_space. */
-static bool is_heard;
+static bool has_thread;
 static bool is_expected;
 
 /* Written without the lock, by the thread that declined, and by one that attaches a heap. */
@@ -24,19 +24,19 @@ static _Atomic(bool) exists;
 /* The mark of the process that may have a purge thread; 0: none yet. */
 static _Atomic(uint64_t) process;
 
-bool hk_purge_wakeup_is_received_locked(void) { return is_heard; }
+bool hk_purge_wakeup_has_thread_locked(void) { return has_thread; }
 
 void hk_purge_wakeup_note_locked(uint64_t now_ms, size_t held_bytes) {
-  if (HK_LIKELY(is_heard || held_bytes < HK_PURGE_WAKEUP_WORTH_BYTES)) return;
-  if (now_ms >= hk_load_relaxed(&not_before_ms)) hk_store_relaxed(&hk_purge_wakeup_is_wanted, true);
+  if (HK_LIKELY(has_thread || held_bytes < HK_PURGE_WAKEUP_WORTH_BYTES)) return;
+  if (now_ms >= hk_load_relaxed(&not_before_ms)) hk_store_relaxed(&hk_purge_wakeup_wants_thread, true);
 }
 
 size_t hk_purge_wakeup_next_look_bytes_locked(size_t held_bytes) {
   bool is_below = held_bytes < HK_PURGE_WAKEUP_WORTH_BYTES;
-  return !is_heard && is_below ? HK_PURGE_WAKEUP_WORTH_BYTES : SIZE_MAX;
+  return !has_thread && is_below ? HK_PURGE_WAKEUP_WORTH_BYTES : SIZE_MAX;
 }
 
-void hk_purge_wakeup_expect_locked(void) { is_expected = is_heard; }
+void hk_purge_wakeup_expect_locked(void) { is_expected = has_thread; }
 
 bool hk_purge_wakeup_is_expected_locked(void) { return is_expected; }
 
@@ -69,22 +69,22 @@ void hk_purge_wakeup_call(void) {
   hk_purge_wakeup_wake();
 }
 
-void hk_purge_wakeup_receive(bool heard) {
+void hk_purge_wakeup_set_thread(bool is_there) {
   hk_lock_acquire(hk_lock_space);
-  is_heard = heard;
+  has_thread = is_there;
   is_expected = false;
   hk_lock_release(hk_lock_space);
 }
 
 void hk_purge_wakeup_decline(uint64_t now_ms) {
-  hk_store_relaxed(&hk_purge_wakeup_is_wanted, false);
+  hk_store_relaxed(&hk_purge_wakeup_wants_thread, false);
   hk_store_relaxed(&not_before_ms, now_ms + HK_PURGE_WAKEUP_RETRY_MS);
 }
 
 void hk_purge_wakeup_note_thread_slow(void) {
   hk_store_relaxed(&hk_purge_wakeup_awaits_thread, false);
   hk_store_relaxed(&not_before_ms, 0);
-  hk_store_relaxed(&hk_purge_wakeup_is_wanted, true);
+  hk_store_relaxed(&hk_purge_wakeup_wants_thread, true);
 }
 
 void hk_purge_wakeup_allow(void) { hk_store_relaxed(&process, hk_process_mark()); }
@@ -102,9 +102,9 @@ void hk_purge_wakeup_give_up(void) { hk_store_release(&exists, false); /* with t
 
 void hk_purge_wakeup_repair(void) {
   hk_store_relaxed(&exists, false);
-  is_heard = is_expected = false;
+  has_thread = is_expected = false;
   hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
   hk_store_relaxed(&hk_purge_wakeup_awaits_thread, false);
-  hk_store_relaxed(&hk_purge_wakeup_is_wanted, false);
+  hk_store_relaxed(&hk_purge_wakeup_wants_thread, false);
   hk_store_relaxed(&not_before_ms, 0);
 }

@@ -22,7 +22,7 @@
 #define HK_PURGE_WAKEUP_RETRY_MS 1000
 
 /* Whether a request is to start a purge thread. Set under hk_lock_space; read and cleared without it. */
-extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_is_wanted;
+extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_wants_thread;
 
 /* The word that the purge thread sleeps on. It changes when a wake-up is sent. Changed under hk_lock_space, read
  * without it. */
@@ -31,7 +31,7 @@ extern HK_HIDDEN _Atomic(uint32_t) hk_purge_wakeup_word;
 /* These functions require hk_lock_space. */
 
 /* Returns whether there is a purge thread. */
-bool hk_purge_wakeup_is_received_locked(void);
+bool hk_purge_wakeup_has_thread_locked(void);
 
 /* Considers a purge thread for a program that holds `held_bytes`, in use and dirty. */
 void hk_purge_wakeup_note_locked(uint64_t now_ms, size_t held_bytes);
@@ -53,7 +53,7 @@ bool hk_purge_wakeup_send_locked(void);
 /* Whether the next remote free is to send a wake-up. The purge thread sets it at most once in a while, so not every
  * remote free wakes it. */
 extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_wants_blocks;
-HK_INLINE bool hk_purge_wakeup_is_open(void) { return hk_load_relaxed(&hk_purge_wakeup_wants_blocks); }
+HK_INLINE bool hk_purge_wakeup_is_due_at_free(void) { return hk_load_relaxed(&hk_purge_wakeup_wants_blocks); }
 
 /* Sends that wake-up, unless another thread has sent it. */
 HK_COLD void hk_purge_wakeup_send(void);
@@ -81,8 +81,8 @@ bool hk_purge_wakeup_claim(void);
 /* Ends the claim: the purge thread ends, or could not be started. */
 void hk_purge_wakeup_give_up(void);
 
-/* Reports under the lock whether the purge thread is there, and comes when something is due. */
-void hk_purge_wakeup_receive(bool is_heard);
+/* Notes, under hk_lock_space, whether the purge thread is there and comes when something is due. For that thread. */
+void hk_purge_wakeup_set_thread(bool is_there);
 
 /* Notes that no purge thread could be had, or that it has ended: none is considered for HK_PURGE_WAKEUP_RETRY_MS. */
 void hk_purge_wakeup_decline(uint64_t now_ms);

@@ -21,8 +21,8 @@ typedef struct {
 } hk_region_t;
 
 typedef struct {
-  hk_region_t nothing;
-  _Atomic(intptr_t) distance[HK_REGION_COUNT];
+  hk_region_t nothing;                         /* the leaf of all regions without one */
+  _Atomic(intptr_t) distance[HK_REGION_COUNT]; /* [i]: from the map to the leaf of region i */
 } hk_region_map_t;
 
 extern HK_HIDDEN hk_region_map_t hk_region_map;
@@ -33,9 +33,9 @@ extern HK_HIDDEN hk_region_map_t hk_region_map;
  * leaves have live bits between them. It ends when the heap has outgrown it: the processor could not predict where a
  * block lies. */
 typedef struct {
-  uintptr_t start;
-  uintptr_t leaf;
-  _Atomic(size_t) bytes;
+  uintptr_t start;       /* of its addresses */
+  uintptr_t leaf;        /* the descriptor of its first slab */
+  _Atomic(size_t) bytes; /* of its addresses; 0: there is no window */
 } hk_region_window_t;
 
 extern HK_HIDDEN hk_region_window_t hk_region_window;

@@ -22,7 +22,7 @@ void KeepApart(size_t bytes) { hk_store_relaxed(&hk_apart_bytes, bytes); }
 // Sets the sums of a program below the limit, all of whose memory is resident.
 void BeginBelowTheLimit(size_t in_use_bytes = kInUse, size_t apart_bytes = kApart) {
   hk_option.retain = HK_TIB;
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   fake_os_set_memory_limit(kLimit, in_use_bytes + apart_bytes, 0);
   KeepApart(apart_bytes);
   Change(1000, in_use_bytes, 0);

@@ -31,7 +31,7 @@ HK_FRESH_TEST(DirtyPutOff, AChangeThatIsNotedLaterKeepsItsTime) {
 
 // The purge thread sleeps, and ten MiB that are dirty are not worth a visit.
 HK_FRESH_TEST(DirtyPutOff, AChangeThatWakesThePurgeThreadIsNotPutOff) {
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   Change(1000, 160 * HK_MIB, 0);
   (void)Visit(1000);
   EXPECT_TRUE(Change(1000, 160 * HK_MIB, 10 * HK_MIB + HK_SLAB_BYTES).is_wakeup_sent) << "in the ms of the visit";
@@ -44,7 +44,7 @@ HK_FRESH_TEST(DirtyPutOff, AChangeThatWakesThePurgeThreadIsNotPutOff) {
 }
 
 HK_FRESH_TEST(DirtyPutOff, AChangeThatIsPutOffIsActivity) {
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   Change(5000, HK_GIB, 0);
   hk_dirty_stay_quiet(1000);
   ASSERT_EQ(QuietSince(5000), 1000u);
@@ -149,9 +149,9 @@ HK_FRESH_TEST(DirtyPutOff, EachChangeIsJudgedWhereALimitAllowsNoMoreDirtyMemory)
 
 HK_FRESH_TEST(DirtyPutOff, APurgeThreadIsWantedAtSixteenMebibytes) {
   Change(1000, 15 * HK_MIB, 0);
-  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
+  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
   Change(1000, 15 * HK_MIB, HK_MIB);
-  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
+  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ HK_FRESH_TEST(Idle, AVisitWithAnEarlierTimeIsNoQuiet) {
 }
 
 HK_FRESH_TEST(Idle, AVisitIsNoChange) {
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   Change(5000, HK_GIB, 32 * HK_MIB);
   (void)Visit(6000);
   EXPECT_EQ(QuietSince(6000), 5000u);
@@ -153,7 +153,7 @@ HK_FRESH_TEST(Idle, AVisitIsNoChange) {
 
 HK_FRESH_TEST(Idle, AVisitWaitsForWhatIsDue) {
   hk_option.learn = hk_learn_off;
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   EXPECT_EQ(Visit(1000).wait_ms, 4000u) << "nothing is idle";
   Change(1000, 200 * HK_MIB, 0);
   Change(1100, 100 * HK_MIB, 100 * HK_MIB);
@@ -170,7 +170,7 @@ HK_FRESH_TEST(Idle, AVisitWaitsForWhatIsDue) {
 }
 
 HK_FRESH_TEST(Idle, OfAProgramThatHasLittleAMebibyteMayStayOrLessIfTheOptionSaysSo) {
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   Change(1000, 0, 64 * HK_MIB);
   EXPECT_EQ(Visit(60000).verdict.keep_bytes, HK_MIB * 3 / 4) << "a quarter less, so that it is not there again at once";
   hk_option.retain = 64 * HK_KIB;
@@ -178,7 +178,7 @@ HK_FRESH_TEST(Idle, OfAProgramThatHasLittleAMebibyteMayStayOrLessIfTheOptionSays
 }
 
 HK_FRESH_TEST(Idle, AVisitThatFindsNothingExpectsTheWakeup) {
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   Change(1000, 160 * HK_MIB, 10 * HK_MIB);
   EXPECT_EQ(Visit(1000).wait_ms, 4000u);
   EXPECT_FALSE(Change(1001, 160 * HK_MIB, 10 * HK_MIB).is_wakeup_sent) << "a sixteenth may stay";
@@ -189,7 +189,7 @@ HK_FRESH_TEST(Idle, AVisitThatFindsNothingExpectsTheWakeup) {
 // 100 MiB are freed at 1001, and too old after the break-even time.
 void FreeMuch() {
   hk_option.learn = hk_learn_off;
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   Change(1000, 200 * HK_MIB, 0);
   Change(1001, 100 * HK_MIB, 100 * HK_MIB);
 }
@@ -266,7 +266,7 @@ HK_FRESH_TEST(Idle, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
 // Maps dirty memory beside the 100 MiB in use, which was never in use itself.
 void MapBeside(size_t bytes) {
   hk_option.learn = hk_learn_off;
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   Change(1000, 100 * HK_MIB, 0);
   Change(1001, 100 * HK_MIB, bytes);
 }
@@ -291,7 +291,7 @@ HK_FRESH_TEST(Idle, OfWhatDoesNotFitNoMoreStaysThanAHalf) {
 
 HK_FRESH_TEST(Idle, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {
   hk_option.learn = hk_learn_off;
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   Change(1000, 100 * HK_MIB, 0);
   Change(1001, 80 * HK_MIB, 20 * HK_MIB);
   Change(2500, 60 * HK_MIB, 50 * HK_MIB);
@@ -309,7 +309,7 @@ HK_FRESH_TEST(Idle, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {
 
 HK_FRESH_TEST(Idle, NorDoesWhatAQuietProgramGaveBackOrWasAskedFor) {
   hk_option.learn = hk_learn_off;
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   uint64_t now_ms = 1000;
   for (hk_purge_cause_t cause : {hk_purge_too_much, hk_purge_limited, hk_purge_requested}) {
     Change(now_ms, 100 * HK_MIB, 0);
@@ -329,7 +329,7 @@ HK_FRESH_TEST(Idle, WithoutAPurgeThreadTheLimitIsThatOfOneThread) {
 }
 
 HK_FRESH_TEST(Idle, NumbersAtTheirEnds) {
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   for (size_t in_use : {size_t{0}, SIZE_MAX}) {
     for (size_t retain : {size_t{0}, SIZE_MAX}) {
       hk_option.retain = retain;
@@ -351,7 +351,7 @@ HK_FRESH_TEST(Idle, NumbersAtTheirEnds) {
 HK_FRESH_TEST(Idle, AllThatMayStayIsNeverMoreThanASize) {
   hk_option.retain = 1;
   hk_option.learn = hk_learn_off; /* one time-out for all */
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   Change(1000, SIZE_MAX, 0);
   /* Young: all but a byte less than a half; and a sixteenth of the bytes in use on top of it. */
   hk_purge_verdict_t verdict = Change(1000, SIZE_MAX / 2, SIZE_MAX / 2 + 1);

@@ -54,7 +54,7 @@ inline uint64_t LearnedTimeoutMs() {
 
 inline bool IsPurgeThreadHeard() {
   hk_lock_acquire(hk_lock_space);
-  bool is_heard = hk_purge_wakeup_is_received_locked();
+  bool is_heard = hk_purge_wakeup_has_thread_locked();
   hk_lock_release(hk_lock_space);
   return is_heard;
 }

@@ -33,7 +33,7 @@ auto Locked(Body body) {
   return result;
 }
 
-bool IsHeard() { return Locked(hk_purge_wakeup_is_received_locked); }
+bool IsHeard() { return Locked(hk_purge_wakeup_has_thread_locked); }
 bool Ring() { return Locked(hk_purge_wakeup_send_locked); }
 // Whether the caller is to start one.
 bool Claim() { return hk_purge_wakeup_is_allowed() && hk_purge_wakeup_claim(); }
@@ -49,8 +49,8 @@ uint32_t Word() { return hk_load_relaxed(&hk_purge_wakeup_word); }
 bool IsWantedAt(uint64_t now_ms, size_t held_bytes) {
   return Locked([=] {
     hk_purge_wakeup_note_locked(now_ms, held_bytes);
-    bool is_wanted = hk_load_relaxed(&hk_purge_wakeup_is_wanted);
-    hk_store_relaxed(&hk_purge_wakeup_is_wanted, false);
+    bool is_wanted = hk_load_relaxed(&hk_purge_wakeup_wants_thread);
+    hk_store_relaxed(&hk_purge_wakeup_wants_thread, false);
     return is_wanted;
   });
 }
@@ -73,22 +73,22 @@ HK_FRESH_TEST(PurgeWakeup, IsWantedAgainASecondAfterItWasDeclined) {
 
 HK_FRESH_TEST(PurgeWakeup, DecliningTakesBackWhatWasWanted) {
   hk_purge_wakeup_note_locked(5000, kWorth);
-  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
+  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
   hk_purge_wakeup_decline(5000);
-  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
+  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
 }
 
 HK_FRESH_TEST(PurgeWakeup, NoneIsWantedWhereThereIsOne) {
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   EXPECT_TRUE(IsHeard());
   EXPECT_FALSE(IsWantedAt(5000, SIZE_MAX));
-  hk_purge_wakeup_receive(false);
+  hk_purge_wakeup_set_thread(false);
   EXPECT_FALSE(IsHeard());
   EXPECT_TRUE(IsWantedAt(5000, kWorth));
 }
 
 HK_FRESH_TEST(PurgeWakeup, IsSentOnceASpell) {
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   uint32_t word = Word();
   EXPECT_FALSE(Ring()) << "it does not sleep yet";
   EXPECT_EQ(Word(), word);
@@ -102,7 +102,7 @@ HK_FRESH_TEST(PurgeWakeup, IsSentOnceASpell) {
 }
 
 HK_FRESH_TEST(PurgeWakeup, TheWordBeginsAnewAfterItsLast) {
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   hk_store_relaxed(&hk_purge_wakeup_word, UINT32_MAX);
   Expect();
   EXPECT_TRUE(Ring());
@@ -113,10 +113,10 @@ HK_FRESH_TEST(PurgeWakeup, IsNotSentWhereNoThreadReceivesIt) {
   uint32_t word = Word();
   Expect();
   EXPECT_FALSE(Ring());
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   EXPECT_FALSE(Ring()) << "the wake-up was expected before it came";
   Expect();
-  hk_purge_wakeup_receive(false);
+  hk_purge_wakeup_set_thread(false);
   EXPECT_FALSE(Ring()) << "it is gone";
   EXPECT_EQ(Word(), word);
 }
@@ -128,7 +128,7 @@ HK_FRESH_TEST(PurgeWakeup, WakesAThreadThatSleeps) {
 }
 
 HK_FRESH_TEST(PurgeWakeup, IsSentForBlocksOnceEachTimeThatTheyAreWanted) {
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   uint64_t wakes = fake_os_wakes();
   uint32_t word = Word();
   hk_purge_wakeup_send();
@@ -137,7 +137,7 @@ HK_FRESH_TEST(PurgeWakeup, IsSentForBlocksOnceEachTimeThatTheyAreWanted) {
   for (uint32_t time = 1; time <= 3; time++) {
     hk_store_relaxed(&hk_purge_wakeup_wants_blocks, true);
     hk_purge_wakeup_send();
-    EXPECT_FALSE(hk_purge_wakeup_is_open());
+    EXPECT_FALSE(hk_purge_wakeup_is_due_at_free());
     hk_purge_wakeup_send();
     EXPECT_EQ(Word(), word + time);
     EXPECT_EQ(fake_os_wakes(), wakes + time);
@@ -176,9 +176,9 @@ HK_FRESH_TEST(PurgeWakeup, OfTwoThreadsThatClaimOneGetsIt) {
 void HaveOne() {
   hk_purge_wakeup_allow();
   ASSERT_TRUE(Claim());
-  hk_purge_wakeup_receive(true);
+  hk_purge_wakeup_set_thread(true);
   Expect();
-  hk_store_relaxed(&hk_purge_wakeup_is_wanted, true);
+  hk_store_relaxed(&hk_purge_wakeup_wants_thread, true);
   hk_store_relaxed(&hk_purge_wakeup_wants_blocks, true);
 }
 
@@ -188,8 +188,8 @@ HK_FRESH_TEST(PurgeWakeup, AChildOfForkHasNoneAndMayHaveItsOwn) {
               hk_purge_wakeup_repair();
               HK_CHILD_CHECK(!IsHeard());
               HK_CHILD_CHECK(!Ring());
-              HK_CHILD_CHECK(!hk_load_relaxed(&hk_purge_wakeup_is_wanted));
-              HK_CHILD_CHECK(!hk_purge_wakeup_is_open());
+              HK_CHILD_CHECK(!hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+              HK_CHILD_CHECK(!hk_purge_wakeup_is_due_at_free());
               HK_CHILD_CHECK(!Claim()); /* no call has allowed it in the child */
               hk_purge_wakeup_allow();
               HK_CHILD_CHECK(Claim());

@@ -5,7 +5,7 @@
 # The lower layers and the unwinder do not include src/policy/safety.h, so one set of their objects serves every
 # variant. A file that begins to include it does not compile without HK_SAFETY. It moves to the list below.
 file(
-  GLOB shared_sources CONFIGURE_DEPENDS
+  GLOB common_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/base/*.c"
   "${PROJECT_SOURCE_DIR}/src/os/*.c"
   "${PROJECT_SOURCE_DIR}/src/policy/*.c"
@@ -19,10 +19,10 @@ file(
 file(GLOB override_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/override/*.c"
      "${PROJECT_SOURCE_DIR}/src/override/*.cc"
 )
-list(REMOVE_ITEM shared_sources "${PROJECT_SOURCE_DIR}/src/policy/safety.c")
+list(REMOVE_ITEM common_sources "${PROJECT_SOURCE_DIR}/src/policy/safety.c")
 list(APPEND variant_sources "${PROJECT_SOURCE_DIR}/src/policy/safety.c")
 # The instruments. Without HK_INSTRUMENTS, src/api/no_instruments.c stands in for them.
-file(GLOB shared_instruments CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/unwind/*.c"
+file(GLOB common_instruments CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/unwind/*.c"
      "${PROJECT_SOURCE_DIR}/src/pprof/*.c"
 )
 file(
@@ -33,7 +33,7 @@ file(
 )
 if(HK_INSTRUMENTS)
   list(REMOVE_ITEM variant_sources "${PROJECT_SOURCE_DIR}/src/api/no_instruments.c")
-  list(APPEND shared_sources ${shared_instruments})
+  list(APPEND common_sources ${common_instruments})
   list(APPEND variant_sources ${variant_instruments})
 else()
   list(REMOVE_ITEM override_sources "${PROJECT_SOURCE_DIR}/src/override/whole_module.c")
@@ -42,19 +42,20 @@ set(export_map "${PROJECT_SOURCE_DIR}/src/override/hakmem.map")
 # Goes up when a program that is linked with the last release would not run with this one (tools/check_abi.py).
 set(HK_SOVERSION 0)
 
-# Sets what sources need that include internal headers, tests too. `safety` is 0, 1, 2, or SHARED: none.
+# Sets what sources need that include internal headers, tests too. `safety` is 0, 1 or 2, or ANY for sources that do not
+# depend on it.
 function(hk_see_internals target safety)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
   target_compile_definitions(
     ${target} PRIVATE HK_DEBUG=$<BOOL:${HK_DEBUG}> HK_COUNT=$<BOOL:$<TARGET_PROPERTY:${target},HK_COUNT>>
                       _GNU_SOURCE=1
   )
-  if(NOT safety STREQUAL "SHARED")
+  if(NOT safety STREQUAL "ANY")
     target_compile_definitions(${target} PRIVATE HK_SAFETY=${safety})
   endif()
 endfunction()
 
-# Adds an OBJECT library of the sources for one safety level, or for all of them (SHARED).
+# Adds an OBJECT library of the sources for one safety level, or for ANY.
 function(hk_add_objects target safety)
   add_library(${target} OBJECT ${ARGN})
   hk_see_internals(${target} ${safety})
@@ -134,7 +135,7 @@ function(hk_add_link_object)
   endforeach()
 endfunction()
 
-hk_add_objects(hakmem_core_shared SHARED ${shared_sources})
+hk_add_objects(hakmem_core_common ANY ${common_sources})
 hk_add_objects(hakmem_core 1 ${variant_sources})
 
 if(override_sources AND NOT HK_SANITIZE)
@@ -145,25 +146,25 @@ if(override_sources AND NOT HK_SANITIZE)
   target_compile_definitions(hakmem_override PRIVATE HK_WEAK_RUNTIME=1)
   hk_add_objects(hakmem_override_static 1 ${override_sources})
   target_compile_definitions(hakmem_override_static PRIVATE HK_WEAK_RUNTIME=0)
-  hk_add_library(hakmem SHARED hakmem hakmem_core_shared hakmem_core hakmem_override)
-  hk_add_library(hakmem_static STATIC hakmem-archive hakmem_core_shared hakmem_core hakmem_override_static)
+  hk_add_library(hakmem SHARED hakmem hakmem_core_common hakmem_core hakmem_override)
+  hk_add_library(hakmem_static STATIC hakmem-archive hakmem_core_common hakmem_core hakmem_override_static)
 
   hk_add_objects(hakmem_core_fast 0 ${variant_sources})
   hk_add_objects(hakmem_override_fast 0 ${override_sources})
   target_compile_definitions(hakmem_override_fast PRIVATE HK_WEAK_RUNTIME=1)
-  hk_add_library(hakmem_fast SHARED hakmem-fast hakmem_core_shared hakmem_core_fast hakmem_override_fast)
+  hk_add_library(hakmem_fast SHARED hakmem-fast hakmem_core_common hakmem_core_fast hakmem_override_fast)
 
   hk_add_objects(hakmem_core_secure 2 ${variant_sources})
   hk_add_objects(hakmem_override_secure 2 ${override_sources})
   target_compile_definitions(hakmem_override_secure PRIVATE HK_WEAK_RUNTIME=1)
-  hk_add_library(hakmem_secure SHARED hakmem-secure hakmem_core_shared hakmem_core_secure hakmem_override_secure)
+  hk_add_library(hakmem_secure SHARED hakmem-secure hakmem_core_common hakmem_core_secure hakmem_override_secure)
   hk_add_link_object(hakmem hakmem_static hakmem_fast hakmem_secure)
   # gcc leaves the index of the unwind tables out of programs that it links with -static; call stacks need it.
   target_link_options(hakmem_static INTERFACE LINKER:--eh-frame-hdr)
 
   # The counting build: the default library, which also counts events that do not show in its speed (HK_COUNT). Built on
   # request only.
-  hk_add_objects(hakmem_core_count 1 ${shared_sources} ${variant_sources})
+  hk_add_objects(hakmem_core_count 1 ${common_sources} ${variant_sources})
   hk_add_objects(hakmem_override_count 1 ${override_sources})
   target_compile_definitions(hakmem_override_count PRIVATE HK_WEAK_RUNTIME=1)
   hk_add_library(hakmem_count SHARED hakmem-count hakmem_core_count hakmem_override_count)

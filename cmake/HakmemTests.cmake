@@ -110,7 +110,7 @@ endif()
 # An archive of the core. A unit test links only the parts that it refers to, and runs no start-up code that it does not
 # call.
 add_library(
-  hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:${tested_core}>
+  hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core_common> $<TARGET_OBJECTS:${tested_core}>
 )
 set_target_properties(hakmem_core_parts PROPERTIES LINKER_LANGUAGE C)
 
@@ -330,7 +330,7 @@ function(hk_move_sources from to names)
   set(${to} "${${to}}" PARENT_SCOPE)
 endfunction()
 
-set(whole_core $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:${tested_core}>)
+set(whole_core $<TARGET_OBJECTS:hakmem_core_common> $<TARGET_OBJECTS:${tested_core}>)
 set(fake_os $<TARGET_OBJECTS:hakmem_fake_os>)
 
 if(HK_TEST_SAFETY EQUAL 2)
@@ -366,7 +366,7 @@ if(HK_PYTEST AND TARGET hakmem_core_secure AND HK_TEST_SAFETY EQUAL 1)
   foreach(tier IN ITEMS model stress)
     add_executable(${tier}_secure $<TARGET_OBJECTS:${tier}> $<TARGET_OBJECTS:hakmem_test_main>)
     target_link_libraries(
-      ${tier}_secure PRIVATE ${test_support} $<TARGET_OBJECTS:hakmem_core_shared>
+      ${tier}_secure PRIVATE ${test_support} $<TARGET_OBJECTS:hakmem_core_common>
                              $<TARGET_OBJECTS:hakmem_core_secure> GTest::gtest Threads::Threads
     )
     set_target_properties(${tier}_secure PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")

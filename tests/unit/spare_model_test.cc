@@ -12,104 +12,153 @@ using namespace hk_test;
 
 namespace {
 
-void RunAgainstModel(uint64_t seed) {
-  fake_os_fail_all(fake_os_resident, true); /* no run is known to be sparse */
-  hk_heap_t *heap = hk_heap_take();
-  size_t before = InUseSlabs();
-  TestRandom random(seed);
-  std::vector<void *> runs;
-  std::vector<hk_slab_t *> spans;
-  std::vector<void *> kept[HK_RUN_MAX_SLABS + 1]; /* by length, the last freed at the end */
-  size_t held_slabs = 0, kept_slabs = 0, reserves = 0, shortages = 0, room = std::min(size_t{4}, SpareRoom());
-  auto take = [&](size_t slabs) -> void * {
-    if (kept[slabs].empty()) return nullptr;
-    void *range = kept[slabs].back();
-    kept[slabs].pop_back();
-    kept_slabs -= slabs;
-    return range;
-  };
-  auto forget_all = [&] {
-    for (std::vector<void *> &list : kept) list.clear();
-    kept_slabs = 0;
-  };
-  auto put = [&](void *range, size_t slabs) {
-    held_slabs -= slabs;
-    if (kept_slabs + slabs > room) {
-      forget_all();
-      room = std::min(4 + ++shortages / 16, SpareRoom());
+// A heap beside a model of the free slabs that it keeps: which row serves a request, and which rows go where room is
+// short.
+class SpareModel {
+ public:
+  explicit SpareModel(uint64_t seed) : heap_(hk_heap_take()), before_(InUseSlabs()), random_(seed) {}
+
+  void Step() {
+    if (runs_.size() + spans_.size() < 40 && random_.OneIn(2)) {
+      Allocate();
+    } else if (!runs_.empty() && random_.OneIn(2)) {
+      FreeARun();
+    } else if (!spans_.empty()) {
+      FreeASpan();
     }
-    if (slabs > room) return;
-    kept[slabs].push_back(range);
-    kept_slabs += slabs;
-  };
-  for (int i = 0; i < 20000 && !testing::Test::HasFailure(); i++) {
-    if (runs.size() + spans.size() < 40 && random.OneIn(2)) {
-      bool is_span = random.OneIn(2);
-      unsigned class_index = static_cast<unsigned>(random.Between(1, HK_CLASS_COUNT - 1));
-      size_t slabs = is_span ? hk_class_span_slabs(class_index) : random.Between(1, HK_RUN_MAX_SLABS);
-      void *expected = take(slabs);
-      if (is_span) {
-        Reserve old = ReserveOf(heap);
-        size_t share = ReserveShare(heap);
-        spans.push_back(hk_span_acquire(heap, class_index));
-        ASSERT_NE(spans.back(), nullptr);
-        EXPECT_EQ(spans.back()->slab_count, slabs);
-        ASSERT_NO_FATAL_FAILURE(ExpectKnownZero(spans.back()));
-        Reserve now = ReserveOf(heap);
-        if (expected != nullptr) {
-          EXPECT_EQ(spans.back(), HeadOf(expected));
-          EXPECT_EQ(now, old);
-        } else if (old.slabs >= slabs) {
-          EXPECT_EQ(spans.back(), old.first + (old.slabs - slabs)) << "from its upper end";
-          EXPECT_EQ(now, (Reserve{old.slabs > slabs ? old.first : nullptr, old.slabs - slabs}));
-        } else if (now != old) {
-          EXPECT_LE(now.slabs, share);
-          if (old.slabs > 0 && kept_slabs + old.slabs > room) {
-            forget_all();
-          } else if (old.slabs > 0) {
-            kept[old.slabs].push_back(reinterpret_cast<void *>(hk_slab_start(old.first)));
-            kept_slabs += old.slabs;
-          }
-        }
-        reserves += now.slabs > old.slabs;
-        WriteInto(spans.back());
-      } else {
-        void *run = Take(heap, slabs);
-        ASSERT_EQ(run, expected);
-        if (run == nullptr) run = NewRun(slabs);
-        ASSERT_NE(run, nullptr);
-        ExpectRun(run, slabs);
-        WriteInto(HeadOf(run));
-        runs.push_back(run);
-      }
-      held_slabs += slabs;
-    } else if (!runs.empty() && random.OneIn(2)) {
-      std::swap(runs[random.Below(runs.size())], runs.back());
-      void *run = runs.back();
-      put(run, HeadOf(run)->slab_count);
-      ASSERT_TRUE(Put(heap, run));
-      EXPECT_FALSE(Put(heap, run));
-      runs.pop_back();
-    } else if (!spans.empty()) {
-      std::swap(spans[random.Below(spans.size())], spans.back());
-      put(reinterpret_cast<void *>(hk_slab_start(spans.back())), spans.back()->slab_count);
-      hk_span_release(heap, spans.back());
-      spans.pop_back();
-    }
-    if (random.OneIn(200)) {
-      hk_spare_flush(heap);
-      forget_all();
+    if (random_.OneIn(200)) {
+      hk_spare_flush(heap_);
+      ForgetAll();
       (void)hk_purge_down_to(0); /* free memory is untouched again */
     }
-    ASSERT_EQ(KeptSlabs(heap), kept_slabs);
-    ASSERT_EQ(InUseSlabs() - before, held_slabs + kept_slabs + ReservedSlabs(heap));
+    ASSERT_EQ(KeptSlabs(heap_), kept_slabs_);
+    ASSERT_EQ(InUseSlabs() - before_, held_slabs_ + kept_slabs_ + ReservedSlabs(heap_));
   }
-  EXPECT_EQ(reserves > 20, room > 0) << "slabs were taken in advance, again and again";
-  for (void *run : runs) EXPECT_TRUE(Put(heap, run));
-  for (hk_slab_t *span : spans) hk_span_release(heap, span);
-  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
-  hk_spare_flush(heap);
-  EXPECT_EQ(InUseSlabs(), before);
+
+  void End() {
+    EXPECT_EQ(reserves_ > 20, room_ > 0) << "slabs were taken in advance, again and again";
+    for (void *run : runs_) EXPECT_TRUE(Put(heap_, run));
+    for (hk_slab_t *span : spans_) hk_span_release(heap_, span);
+    EXPECT_EQ(StatOf(heap_, hk_stat_slab_acquire), StatOf(heap_, hk_stat_slab_release));
+    hk_spare_flush(heap_);
+    EXPECT_EQ(InUseSlabs(), before_);
+  }
+
+ private:
+  // The row that a request for that number of slabs gets; NULL: none.
+  void *Expected(size_t slabs) {
+    if (kept_[slabs].empty()) return nullptr;
+    void *row = kept_[slabs].back();
+    kept_[slabs].pop_back();
+    kept_slabs_ -= slabs;
+    return row;
+  }
+
+  void Keep(void *row, size_t slabs) {
+    kept_[slabs].push_back(row);
+    kept_slabs_ += slabs;
+  }
+
+  void ForgetAll() {
+    for (std::vector<void *> &list : kept_) list.clear();
+    kept_slabs_ = 0;
+  }
+
+  void Free(void *row, size_t slabs) {
+    held_slabs_ -= slabs;
+    if (kept_slabs_ + slabs > room_) {
+      ForgetAll();
+      room_ = std::min(4 + ++shortages_ / 16, SpareRoom());
+    }
+    if (slabs <= room_) Keep(row, slabs);
+  }
+
+  void Allocate() {
+    bool is_span = random_.OneIn(2);
+    unsigned class_index = static_cast<unsigned>(random_.Between(1, HK_CLASS_COUNT - 1));
+    size_t slabs = is_span ? hk_class_span_slabs(class_index) : random_.Between(1, HK_RUN_MAX_SLABS);
+    void *expected = Expected(slabs);
+    held_slabs_ += slabs;
+    if (is_span) {
+      AllocateASpan(class_index, slabs, expected);
+    } else {
+      AllocateARun(slabs, expected);
+    }
+  }
+
+  void AllocateARun(size_t slabs, const void *expected) {
+    void *run = Take(heap_, slabs);
+    ASSERT_EQ(run, expected);
+    if (run == nullptr) run = NewRun(slabs);
+    ASSERT_NE(run, nullptr);
+    ExpectRun(run, slabs);
+    WriteInto(HeadOf(run));
+    runs_.push_back(run);
+  }
+
+  void AllocateASpan(unsigned class_index, size_t slabs, const void *expected) {
+    Reserve old = ReserveOf(heap_);
+    size_t share = ReserveShare(heap_);
+    hk_slab_t *span = hk_span_acquire(heap_, class_index);
+    ASSERT_NE(span, nullptr);
+    spans_.push_back(span);
+    EXPECT_EQ(span->slab_count, slabs);
+    ASSERT_NO_FATAL_FAILURE(ExpectKnownZero(span));
+    Reserve now = ReserveOf(heap_);
+    if (expected != nullptr) {
+      EXPECT_EQ(span, HeadOf(expected));
+      EXPECT_EQ(now, old);
+    } else if (old.slabs >= slabs) {
+      EXPECT_EQ(span, old.first + (old.slabs - slabs)) << "from its upper end";
+      EXPECT_EQ(now, (Reserve{old.slabs > slabs ? old.first : nullptr, old.slabs - slabs}));
+    } else if (now != old) {
+      EXPECT_LE(now.slabs, share);
+      EndReserve(old);
+    }
+    reserves_ += now.slabs > old.slabs;
+    WriteInto(span);
+  }
+
+  // A reserve that is too short becomes a kept row, or all kept rows go with it.
+  void EndReserve(const Reserve &old) {
+    if (old.slabs == 0) return;
+    if (kept_slabs_ + old.slabs > room_) {
+      ForgetAll();
+    } else {
+      Keep(reinterpret_cast<void *>(hk_slab_start(old.first)), old.slabs);
+    }
+  }
+
+  void FreeARun() {
+    std::swap(runs_[random_.Below(runs_.size())], runs_.back());
+    void *run = runs_.back();
+    Free(run, HeadOf(run)->slab_count);
+    ASSERT_TRUE(Put(heap_, run));
+    EXPECT_FALSE(Put(heap_, run));
+    runs_.pop_back();
+  }
+
+  void FreeASpan() {
+    std::swap(spans_[random_.Below(spans_.size())], spans_.back());
+    Free(reinterpret_cast<void *>(hk_slab_start(spans_.back())), spans_.back()->slab_count);
+    hk_span_release(heap_, spans_.back());
+    spans_.pop_back();
+  }
+
+  hk_heap_t *heap_;
+  size_t before_;
+  TestRandom random_;
+  std::vector<void *> runs_;
+  std::vector<hk_slab_t *> spans_;
+  std::vector<void *> kept_[HK_RUN_MAX_SLABS + 1]; /* by length, the last freed at the end */
+  size_t held_slabs_ = 0, kept_slabs_ = 0, reserves_ = 0, shortages_ = 0, room_ = std::min(size_t{4}, SpareRoom());
+};
+
+void RunAgainstModel(uint64_t seed) {
+  fake_os_fail_all(fake_os_resident, true); /* no run is known to be sparse */
+  SpareModel model(seed);
+  for (int i = 0; i < 20000 && !testing::Test::HasFailure(); i++) model.Step();
+  model.End();
 }
 
 HK_FRESH_TEST(SpareModel, AnyOrder) { RunAgainstModel(7); }

@@ -84,7 +84,7 @@ void hk_learn_set_costs(hk_learn_t *learn, uint64_t now_ms, uint64_t purge_ns, u
 /* Multiplies all costs that were learned. */
 void hk_learn_rescale(hk_learn_t *learn, uint64_t from_ns, uint64_t to_ns);
 
-/* Notes the bytes in use. To be called after each change, and at hk_learn_next_due with the unchanged bytes. */
+/* Notes the bytes in use. Call it after each change, and at hk_learn_next_due with the unchanged bytes. */
 void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes);
 
 /* Sets whether learning stops. */

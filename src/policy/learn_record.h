@@ -28,7 +28,7 @@ typedef enum {
 /* Writes HK_LEARN_RECORD_BYTES bytes. */
 void hk_learn_export(const hk_learn_t *learn, unsigned char *bytes);
 
-/* Continues from the record. To be called after hk_learn_init and before any other function. A record that is not
+/* Continues from the record. Call it after hk_learn_init and before any other function. A record that is not
  * good changes nothing. */
 hk_learn_record_verdict_t hk_learn_import(hk_learn_t *learn, const unsigned char *bytes, size_t length);
 

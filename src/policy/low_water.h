@@ -33,9 +33,9 @@ typedef struct {
   uint64_t window_start_ms;
 } hk_low_water_t;
 
-/* Notes the bytes in use. `returning_bytes` of them were freed less than a window ago and are taken again. To be
- * called after each change. A low point counts if the rise from it began within a window. A window without a low
- * point changes nothing. */
+/* Notes the bytes in use. `returning_bytes` of them were freed less than a window ago and are taken again. Call it
+ * after each change. A low point counts if the rise from it began within a window. A window without a low point
+ * changes nothing. */
 void hk_low_water_note(hk_low_water_t *low_water, uint64_t now_ms, uint64_t window_ms, size_t in_use_bytes,
                        size_t returning_bytes);
 

@@ -96,10 +96,10 @@ size_t hk_retention_peak_bytes(const hk_retention_view_t *view);
  * `is_fixed`: nothing is learned. */
 void hk_retention_set_price(hk_retention_t *retention, uint64_t now_ms, uint64_t ns_per_mib_second, bool is_fixed);
 
-/* Sets the costs that were measured (hk_learn_set_costs). To be called after hk_retention_set_price. */
+/* Sets the costs that were measured (hk_learn_set_costs). Call it after hk_retention_set_price. */
 void hk_retention_set_costs(hk_retention_t *retention, uint64_t now_ms, uint64_t purge_ns, uint64_t fault_ns);
 
-/* Notes a change. To be called after each change of the dirty memory or the memory in use. */
+/* Notes a change. Call it after each change of the dirty memory or the memory in use. */
 void hk_retention_note_change(hk_retention_t *retention, const hk_retention_view_t *view);
 
 /* Notes a visit of the purge thread, which changes neither. */

@@ -27,7 +27,7 @@ typedef struct {
   size_t old_bytes;   /* the part of it that was there all through an earlier window */
 } hk_slack_t;
 
-/* Notes the dirty bytes and the bytes that the levels count as dirty. To be called after each change of the dirty
+/* Notes the dirty bytes and the bytes that the levels count as dirty. Call it after each change of the dirty
  * memory or the memory in use. A clock that steps back counts as standing still. */
 void hk_slack_note(hk_slack_t *slack, uint64_t now_ms, uint64_t window_ms, size_t dirty_bytes, size_t level_bytes);
 

@@ -37,7 +37,7 @@ static size_t bound(void) {
   return peak > in_use + room ? hk_smaller(peak - in_use, hk_apart_room_below_limit()) : room;
 }
 
-/* To be called before memory in use falls. */
+/* Call it before memory in use falls. */
 static void note_peak(void) {
   size_t in_use = hk_dirty_in_use(), peak = hk_load_relaxed(&recent_peak);
   uint64_t now_ms = hk_os_coarse_ms();

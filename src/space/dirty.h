@@ -43,11 +43,11 @@ typedef struct {
   size_t most_bytes;      /* more dirty bytes than these are too much */
   bool is_too_much;       /* more memory is dirty than may be */
   hk_purge_cause_t cause; /* of is_too_much */
-  bool is_apart_too_much; /* hk_class_slabs_purge_excess is to be called (space/apart.h) */
-  /* hk_dirty_ask_system is to be called; then the caller looks again. */
+  bool is_apart_too_much; /* call hk_class_slabs_purge_excess (space/apart.h) */
+  /* call hk_dirty_ask_system, and look again. */
   bool is_system_look_due;
-  bool is_peak_look_due; /* hk_dirty_look_at_peak is to be called */
-  bool is_wakeup_sent;   /* hk_purge_wakeup_wake is to be called */
+  bool is_peak_look_due; /* call hk_dirty_look_at_peak */
+  bool is_wakeup_sent;   /* call hk_purge_wakeup_wake */
 } hk_purge_verdict_t;
 
 /* Notes a change of an account and judges it. Requires the account's lock too. */

@@ -71,11 +71,11 @@ void hk_profile_begin_child(void) {
   if (hk_profile_is_running()) begin_run(hk_profile_rate());
 }
 
-hk_profile_span_t hk_profile_span(void) {
+hk_profile_facts_t hk_profile_facts(void) {
   uint64_t end_ms = hk_load_relaxed(&run.end_ms), now_ms = hk_os_coarse_ms();
   if (end_ms == 0) end_ms = now_ms;
   uint64_t since_end_ms = hk_subtract_to_zero(now_ms, end_ms);
-  return (hk_profile_span_t){
+  return (hk_profile_facts_t){
       .rate_bytes = hk_load_relaxed(&run.rate),
       .time_ns = hk_load_relaxed(&run.unix_ms) * NS_PER_MS,
       /* By the current clock: the clock may have been set since the run began, and monitoring systems refuse times that

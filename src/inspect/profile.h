@@ -31,7 +31,7 @@ uint64_t hk_profile_rate(void);
 
 /* Describes the run that began last; the rate is 0 before the first run. The sums of allocated blocks count from the
  * run's beginning. The sums of blocks in use count all samples that are live, whichever run they come from. */
-hk_profile_span_t hk_profile_span(void);
+hk_profile_facts_t hk_profile_facts(void);
 
 /* Sums over all runs. */
 typedef struct {

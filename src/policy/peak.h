@@ -33,12 +33,13 @@ typedef struct {
 } hk_peak_t;
 
 /* Returns whether the caller is to ask the system for the process's peak now, and to call hk_peak_note. True once in a
- * ms, where memory could be purged: `spare_bytes` of it are dirty and need not stay. False where memory is cheap. */
-bool hk_peak_is_due(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, size_t spare_bytes);
+ * ms, where memory could be purged: `purgeable_bytes` are dirty and need not stay. False where memory is cheap. */
+bool hk_peak_is_due(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, size_t purgeable_bytes);
 
 /* Notes the process's peak as the system tells it. Threads may ask in one order, and note in another. Returns how many
- * of the spare bytes are to be purged, and counts them as purged; 0 where the peak has not risen. */
-size_t hk_peak_note(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, size_t peak_bytes, size_t spare_bytes);
+ * of the purgeable bytes are to be purged, and counts them as purged; 0 where the peak has not risen. */
+size_t hk_peak_note(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, size_t peak_bytes,
+                    size_t purgeable_bytes);
 
 /* Notes that `purged_bytes` were purged instead of `counted_bytes`, which hk_peak_note has returned. */
 void hk_peak_settle(hk_peak_t *peak, size_t counted_bytes, size_t purged_bytes);

@@ -116,7 +116,7 @@ static void put_function(writer_t *writer, unsigned id, unsigned name) {
   note(writer, hk_proto_put(writer->output, profile_function, &message));
 }
 
-static void put_head(writer_t *writer, const hk_profile_span_t *span) {
+static void put_head(writer_t *writer, const hk_profile_facts_t *facts) {
   for (unsigned i = 0; i < string_first_free; i++) put_text(writer, strings[i], strlen(strings[i]));
   writer->next_string = string_first_free;
   put_type(writer, profile_sample_type, string_alloc_objects, string_count);
@@ -124,9 +124,9 @@ static void put_head(writer_t *writer, const hk_profile_span_t *span) {
   put_type(writer, profile_sample_type, string_inuse_objects, string_count);
   put_type(writer, profile_sample_type, string_inuse_space, string_bytes);
   put_type(writer, profile_period_type, string_space, string_bytes);
-  note(writer, hk_proto_put_number(writer->output, profile_period, span->rate_bytes));
-  note(writer, hk_proto_put_number(writer->output, profile_time, span->taken_ns));
-  note(writer, hk_proto_put_number(writer->output, profile_duration, span->duration_ns));
+  note(writer, hk_proto_put_number(writer->output, profile_period, facts->rate_bytes));
+  note(writer, hk_proto_put_number(writer->output, profile_time, facts->taken_ns));
+  note(writer, hk_proto_put_number(writer->output, profile_duration, facts->duration_ns));
   note(writer, hk_proto_put_number(writer->output, profile_default_sample_type, string_inuse_space));
   put_function(writer, function_shared, string_shared);
   put_function(writer, function_no_stack, string_no_stack);
@@ -285,11 +285,11 @@ static size_t count_frames(void) {
   return frames;
 }
 
-static bool write_all(writer_t *writer, hk_output_t *to, const hk_profile_span_t *span) {
+static bool write_all(writer_t *writer, hk_output_t *to, const hk_profile_facts_t *facts) {
   hk_gzip_t gzip;
   hk_gzip_begin(&gzip, to);
   writer->output = &gzip.output;
-  put_head(writer, span);
+  put_head(writer, facts);
   for (const hk_site_t *site = hk_site_next(NULL); site != NULL && !writer->failed; site = hk_site_next(site)) {
     put_sample(writer, site);
   }
@@ -298,7 +298,7 @@ static bool write_all(writer_t *writer, hk_output_t *to, const hk_profile_span_t
   return hk_gzip_end(&gzip) && !writer->failed;
 }
 
-bool hk_pprof_write(hk_output_t *to, const hk_profile_span_t *span) {
+bool hk_pprof_write(hk_output_t *to, const hk_profile_facts_t *facts) {
   writer_t writer = {.mapping_count = 0};
   size_t mapping_bytes = MAPPINGS_MAX * sizeof(code_range_t);
   /* With room for the frames of 64 sites that are made meanwhile. */
@@ -306,7 +306,7 @@ bool hk_pprof_write(hk_output_t *to, const hk_profile_span_t *span) {
   writer.mappings = hk_os_reserve(mapping_bytes, hk_os_page_size());
   bool success = false;
   if (writer.mappings != NULL) {
-    success = write_all(&writer, to, span);
+    success = write_all(&writer, to, facts);
     (void)hk_os_unmap(writer.mappings, mapping_bytes);
   }
   hk_address_set_end(&writer.addresses);

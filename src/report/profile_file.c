@@ -31,17 +31,17 @@ void hk_profile_file_check(void) {
 }
 
 static bool is_wanted(void) {
-  return hk_output_file_is_wanted(&file) && hk_output_file_is_own(&file) && hk_profile_span().rate_bytes != 0;
+  return hk_output_file_is_wanted(&file) && hk_output_file_is_own(&file) && hk_profile_facts().rate_bytes != 0;
 }
 
 static int write_file(void) {
   hk_format_t profile;
   if (!hk_long_text_begin(&profile, LEAST_BYTES)) return ENOMEM;
-  hk_profile_span_t span = hk_profile_span();
+  hk_profile_facts_t facts = hk_profile_facts();
   hk_output_text_t output;
   hk_output_text_init(&output, &profile, 0);
   int error = ENOMEM;
-  if (hk_pprof_write(&output.output, &span)) error = hk_output_file_write(&file, NULL, profile.text, profile.length);
+  if (hk_pprof_write(&output.output, &facts)) error = hk_output_file_write(&file, NULL, profile.text, profile.length);
   hk_long_text_end(&profile);
   return error;
 }

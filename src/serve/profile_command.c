@@ -45,12 +45,12 @@ static bool read_start(const char *text, start_t *start) {
 }
 
 static const char *runs_already(void) {
-  hk_profile_span_t span = hk_profile_span();
+  hk_profile_facts_t facts = hk_profile_facts();
   hk_format_t text;
   hk_format_init(&text, reason, sizeof reason);
   hk_format_print(&text,
                   "a profile is already running, for %u s, with a sample for each %u bytes; it continues unchanged",
-                  span.duration_ns / (1000 * NS_PER_MS), span.rate_bytes);
+                  facts.duration_ns / (1000 * NS_PER_MS), facts.rate_bytes);
   return reason;
 }
 
@@ -76,11 +76,11 @@ void hk_profile_command_end(uint64_t run) {
 
 const char *hk_profile_command_state(hk_format_t *out, const char *arguments) {
   (void)arguments;
-  hk_profile_span_t span = hk_profile_span();
+  hk_profile_facts_t facts = hk_profile_facts();
   hk_profile_sums_t sums = hk_profile_sums();
   hk_format_print(out, "{\"running\":%s,\"rate\":%u,\"time_ms\":%u,\"duration_ms\":%u,\"samples\":%u,\"lost\":%u}\n",
-                  hk_profile_is_running() ? "true" : "false", span.rate_bytes, span.time_ns / NS_PER_MS,
-                  span.duration_ns / NS_PER_MS, sums.samples, sums.lost);
+                  hk_profile_is_running() ? "true" : "false", facts.rate_bytes, facts.time_ns / NS_PER_MS,
+                  facts.duration_ns / NS_PER_MS, sums.samples, sums.lost);
   return NULL;
 }
 
@@ -94,19 +94,19 @@ static const char *result(bool success) {
 
 const char *hk_profile_command_pprof(hk_format_t *out, const char *arguments) {
   (void)arguments;
-  hk_profile_span_t span = hk_profile_span();
-  if (span.rate_bytes == 0) return no_profile;
+  hk_profile_facts_t facts = hk_profile_facts();
+  if (facts.rate_bytes == 0) return no_profile;
   hk_output_text_t answer;
   hk_output_text_init(&answer, out, 0);
-  return result(hk_pprof_write(&answer.output, &span));
+  return result(hk_pprof_write(&answer.output, &facts));
 }
 
 const char *hk_profile_command_sites(hk_format_t *out, const char *arguments) {
   (void)arguments;
-  hk_profile_span_t span = hk_profile_span();
-  if (span.rate_bytes == 0) return no_profile;
+  hk_profile_facts_t facts = hk_profile_facts();
+  if (facts.rate_bytes == 0) return no_profile;
   bool has_pinned = hk_pinned_estimate();
   hk_output_text_t answer;
   hk_output_text_init(&answer, out, 0);
-  return result(hk_site_list_write(&answer.output, span.rate_bytes, has_pinned));
+  return result(hk_site_list_write(&answer.output, facts.rate_bytes, has_pinned));
 }

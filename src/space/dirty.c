@@ -303,7 +303,7 @@ static void note_touched_locked(hk_dirty_account_t *account, const hk_retention_
   if (refaulted > 0) hk_stat_add(hk_stat_refaulted, refaulted);
 }
 
-static size_t spare_at_peak(const hk_retention_view_t *now) {
+static size_t purgeable_at_peak(const hk_retention_view_t *now) {
   return hk_subtract_to_zero(now->dirty_bytes + now->lazy_bytes, hk_retention_peak_bytes(now));
 }
 
@@ -323,8 +323,8 @@ hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_account_t *account, uint64_t no
   verdict.is_wakeup_sent = send_wakeup_locked(&now);
   note_calm_locked(account, &now, &verdict);
   hk_dirty_end_change_locked(account);
-  verdict.is_peak_look_due =
-      !verdict.is_too_much && hk_peak_is_due(&dirty.peak, &dirty.retention.learn.price, now_ms, spare_at_peak(&now));
+  verdict.is_peak_look_due = !verdict.is_too_much &&
+                             hk_peak_is_due(&dirty.peak, &dirty.retention.learn.price, now_ms, purgeable_at_peak(&now));
   return verdict;
 }
 
@@ -348,7 +348,7 @@ size_t hk_dirty_look_at_peak(uint64_t now_ms, size_t *keep_bytes) {
   hk_lock_acquire(hk_lock_space);
   hk_retention_view_t now = view_locked(now_ms);
   *keep_bytes = hk_retention_peak_bytes(&now);
-  size_t bytes = hk_peak_note(&dirty.peak, &dirty.retention.learn.price, now_ms, peak_bytes, spare_at_peak(&now));
+  size_t bytes = hk_peak_note(&dirty.peak, &dirty.retention.learn.price, now_ms, peak_bytes, purgeable_at_peak(&now));
   hk_lock_release(hk_lock_space);
   return bytes;
 }

@@ -22,10 +22,12 @@ class Peak : public testing::Test {
     ASSERT_EQ(NoteAt(kStart, kPeak, kPlenty), 0u);
   }
 
-  size_t NoteAt(uint64_t now_ms, size_t peak_bytes, size_t spare_bytes) {
-    return hk_peak_note(&peak_, &price_, now_ms, peak_bytes, spare_bytes);
+  size_t NoteAt(uint64_t now_ms, size_t peak_bytes, size_t purgeable_bytes) {
+    return hk_peak_note(&peak_, &price_, now_ms, peak_bytes, purgeable_bytes);
   }
-  size_t NoteLate(size_t peak_bytes, size_t spare_bytes) { return NoteAt(kStart + 100000, peak_bytes, spare_bytes); }
+  size_t NoteLate(size_t peak_bytes, size_t purgeable_bytes) {
+    return NoteAt(kStart + 100000, peak_bytes, purgeable_bytes);
+  }
 
   // The time after which the budget is this many MiB.
   uint64_t TimeFor(uint64_t mib) const {

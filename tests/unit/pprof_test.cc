@@ -167,12 +167,12 @@ TEST(Proto, APathIsUtf8) {
   }
 }
 
-constexpr hk_profile_span_t kSpan = {524288, 1700000000000000000, 1700000009000000000, 5000000000};
+constexpr hk_profile_facts_t kFacts = {524288, 1700000000000000000, 1700000009000000000, 5000000000};
 constexpr hk_sample_weight_t kWeight = {1000, 1024, 3 << 16};
 
 std::string Write() {
   Receiver receiver;
-  EXPECT_TRUE(hk_pprof_write(&receiver.output, &kSpan));
+  EXPECT_TRUE(hk_pprof_write(&receiver.output, &kFacts));
   return receiver.bytes;
 }
 
@@ -202,9 +202,9 @@ HK_FRESH_TEST(Pprof, SamplesLocationsMappings) {
     types += strings.at(NumberOf(type, 1)) + "/" + strings.at(NumberOf(type, 2)) + " ";
   }
   EXPECT_EQ(types, "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes ");
-  EXPECT_EQ(NumberOf(profile, 9), kSpan.taken_ns);
-  EXPECT_EQ(NumberOf(profile, 10), kSpan.duration_ns);
-  EXPECT_EQ(NumberOf(profile, 12), kSpan.rate_bytes);
+  EXPECT_EQ(NumberOf(profile, 9), kFacts.taken_ns);
+  EXPECT_EQ(NumberOf(profile, 10), kFacts.duration_ns);
+  EXPECT_EQ(NumberOf(profile, 12), kFacts.rate_bytes);
 
   std::map<uint64_t, Message> mappings, locations;
   auto mapping_fields = profile.equal_range(3);
@@ -265,7 +265,7 @@ HK_FRESH_TEST(Pprof, WithoutMemoryThereIsNone) {
   for (uint64_t nth : {1, 2}) {
     Receiver receiver;
     fake_os_fail_nth(fake_os_reserve, nth);
-    EXPECT_FALSE(hk_pprof_write(&receiver.output, &kSpan)) << nth;
+    EXPECT_FALSE(hk_pprof_write(&receiver.output, &kFacts)) << nth;
     EXPECT_EQ(fake_os_mapped_bytes(), before);
   }
 }
@@ -276,7 +276,7 @@ HK_FRESH_TEST(Pprof, AReceiverThatTakesNoMore) {
   for (size_t limit : {size_t{0}, size_t{100}, whole / 2, whole - 1}) {
     Receiver receiver;
     receiver.limit = limit;
-    EXPECT_FALSE(hk_pprof_write(&receiver.output, &kSpan)) << limit;
+    EXPECT_FALSE(hk_pprof_write(&receiver.output, &kFacts)) << limit;
   }
 }
 
@@ -291,7 +291,7 @@ HK_FRESH_TEST(Pprof, IntoATextWithAnEndOfItsOwn) {
     hk_format_text(&text, "abc");
     hk_output_text_t to;
     hk_output_text_init(&to, &text, kKept);
-    EXPECT_EQ(hk_pprof_write(&to.output, &kSpan), fits);
+    EXPECT_EQ(hk_pprof_write(&to.output, &kFacts), fits);
     EXPECT_EQ(text.length == kBefore + whole, fits);
     EXPECT_EQ(memory[text.length], '\0');
     EXPECT_EQ(std::string(memory.data(), kBefore), "abc");
@@ -351,7 +351,7 @@ HK_FRESH_TEST(Pprof, FilesForOthers) {
   if (folder == nullptr) return;
   MakeSites();
   Receiver list;
-  EXPECT_TRUE(hk_site_list_write(&list.output, kSpan.rate_bytes, false));
+  EXPECT_TRUE(hk_site_list_write(&list.output, kFacts.rate_bytes, false));
   for (auto [name, bytes] : {std::pair("/profile.pb.gz", Write()), std::pair("/sites.json", list.bytes)}) {
     FILE *file = fopen((std::string(folder) + name).c_str(), "wb");
     ASSERT_NE(file, nullptr);

@@ -35,17 +35,17 @@ HK_FRESH_TEST(Profile, WhenItWasTaken) {
   constexpr uint64_t kSecond = 1000000000;
   fake_os_advance(7 * kSecond);
   ASSERT_TRUE(hk_profile_start(0));
-  hk_profile_span_t start = hk_profile_span();
+  hk_profile_facts_t start = hk_profile_facts();
   EXPECT_EQ(start.taken_ns, start.time_ns);
   fake_os_advance(3600 * kSecond);
-  hk_profile_span_t running = hk_profile_span();
+  hk_profile_facts_t running = hk_profile_facts();
   EXPECT_EQ(running.time_ns, start.time_ns);
   EXPECT_EQ(running.taken_ns, start.time_ns + 3600 * kSecond);
   EXPECT_EQ(running.duration_ns, 3600 * kSecond);
   EXPECT_TRUE(hk_profile_stop());
   fake_os_advance(50 * kSecond);
-  EXPECT_EQ(hk_profile_span().taken_ns, running.taken_ns);
-  EXPECT_EQ(hk_profile_span().duration_ns, running.duration_ns);
+  EXPECT_EQ(hk_profile_facts().taken_ns, running.taken_ns);
+  EXPECT_EQ(hk_profile_facts().duration_ns, running.duration_ns);
 }
 
 // ---- What becomes of a sampled block.

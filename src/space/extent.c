@@ -16,25 +16,26 @@
 #include "space/region_map.h"
 #include "space/slab.h"
 
-/* Eight bins to a doubling, up to the whole address space. Bin i < 8 has extents of i slabs. */
-#define BINS_SHIFT 3
-#define BIN_COUNT 256
-#define BIN_WORDS (BIN_COUNT / 64)
+/* Eight buckets to a doubling, up to the whole address space. Bucket i < 8 has extents of i slabs. */
+#define BUCKETS_SHIFT 3
+#define BUCKET_COUNT 256
+#define BUCKET_WORDS (BUCKET_COUNT / 64)
 
-static_assert(((HK_ADDRESS_BITS - HK_SLAB_SHIFT - BINS_SHIFT + 2) << BINS_SHIFT) <= BIN_COUNT,
-              "the longest extent has a bin");
+static_assert(((HK_ADDRESS_BITS - HK_SLAB_SHIFT - BUCKETS_SHIFT + 2) << BUCKETS_SHIFT) <= BUCKET_COUNT,
+              "the longest extent has a bucket");
 
-/* Chosen: number of extents of a bin to examine for the best fit. The sizes of a bin differ by at most an eighth. */
+/* Chosen: number of extents of a bucket to examine for the best fit. Their sizes differ by at most an eighth. */
 #define LOOK_MAX 16
 
 /* Guarded by hk_lock_space. Other threads read the atomic sums without it. */
 static struct {
   bool is_changing;
-  uint64_t forgotten_until;     /* tags of this age and below are left over from before a fork */
-  uint64_t bin_mask[BIN_WORDS]; /* bit i: bin i is not empty; a bin's list is set up when its first extent comes */
-  hk_list_t bin[BIN_COUNT];     /* through link */
-  hk_list_t dirty;              /* dirty extents through extent.link, the oldest first; not set up while next is NULL */
-  hk_list_t zero;               /* the same of extents that are zero */
+  uint64_t forgotten_until; /* tags of this age and below are left over from before a fork */
+  /* Bit i: bucket i is not empty. A bucket's list is set up when its first extent comes. */
+  uint64_t bucket_mask[BUCKET_WORDS];
+  hk_list_t bucket[BUCKET_COUNT]; /* through link */
+  hk_list_t dirty; /* dirty extents through extent.link, the oldest first; not set up while next is NULL */
+  hk_list_t zero;  /* the same of extents that are zero */
   _Atomic(size_t) count;
   _Atomic(size_t) free_bytes;
 } extents;
@@ -81,49 +82,49 @@ static void untag(hk_slab_t *slab) {
   hk_slab_set_state(slab, hk_slab_none);
 }
 
-/* ---- Bins. */
+/* ---- Buckets. */
 
-static unsigned bin_of(size_t bytes) {
+static unsigned bucket_of(size_t bytes) {
   size_t slabs = bytes >> HK_SLAB_SHIFT;
-  if (slabs < (1u << BINS_SHIFT)) return (unsigned)slabs;
-  unsigned shift = hk_highest_bit(slabs) - BINS_SHIFT;
-  return (shift << BINS_SHIFT) + (unsigned)(slabs >> shift);
+  if (slabs < (1u << BUCKETS_SHIFT)) return (unsigned)slabs;
+  unsigned shift = hk_highest_bit(slabs) - BUCKETS_SHIFT;
+  return (shift << BUCKETS_SHIFT) + (unsigned)(slabs >> shift);
 }
 
-/* Returns the first bin from `bin` on that is not empty; BIN_COUNT when all are empty. */
-static unsigned next_bin_locked(unsigned bin) {
-  if (bin >= BIN_COUNT) return BIN_COUNT;
-  unsigned word = bin / 64;
-  uint64_t mask = extents.bin_mask[word] >> (bin % 64) << (bin % 64);
+/* Returns the first bucket from `bucket` on that is not empty; BUCKET_COUNT when all are empty. */
+static unsigned next_bucket_locked(unsigned bucket) {
+  if (bucket >= BUCKET_COUNT) return BUCKET_COUNT;
+  unsigned word = bucket / 64;
+  uint64_t mask = extents.bucket_mask[word] >> (bucket % 64) << (bucket % 64);
   while (mask == 0) {
-    if (++word == BIN_WORDS) return BIN_COUNT;
-    mask = extents.bin_mask[word];
+    if (++word == BUCKET_WORDS) return BUCKET_COUNT;
+    mask = extents.bucket_mask[word];
   }
   return word * 64 + hk_lowest_bit(mask);
 }
 
-/* Returns the last bin before `end` that is not empty; BIN_COUNT when all are empty. */
-static unsigned last_bin_locked(unsigned end) {
+/* Returns the last bucket before `end` that is not empty; BUCKET_COUNT when all are empty. */
+static unsigned last_bucket_locked(unsigned end) {
   for (unsigned word = (end + 63) / 64; word-- > 0;) {
     uint64_t below = end >= word * 64 + 64 ? UINT64_MAX : (UINT64_C(1) << end % 64) - 1;
-    uint64_t mask = extents.bin_mask[word] & below;
+    uint64_t mask = extents.bucket_mask[word] & below;
     if (mask != 0) return word * 64 + hk_highest_bit(mask);
   }
-  return BIN_COUNT;
+  return BUCKET_COUNT;
 }
 
-static void bin_push_locked(hk_slab_t *first) {
-  unsigned bin = bin_of(bytes_of(first));
-  uint64_t bit = UINT64_C(1) << (bin % 64);
-  if ((extents.bin_mask[bin / 64] & bit) == 0) hk_list_init(&extents.bin[bin]);
-  extents.bin_mask[bin / 64] |= bit;
-  hk_list_push_front(&extents.bin[bin], &first->link);
+static void bucket_push_locked(hk_slab_t *first) {
+  unsigned bucket = bucket_of(bytes_of(first));
+  uint64_t bit = UINT64_C(1) << (bucket % 64);
+  if ((extents.bucket_mask[bucket / 64] & bit) == 0) hk_list_init(&extents.bucket[bucket]);
+  extents.bucket_mask[bucket / 64] |= bit;
+  hk_list_push_front(&extents.bucket[bucket], &first->link);
 }
 
-static void bin_remove_locked(hk_slab_t *first) {
-  unsigned bin = bin_of(bytes_of(first));
+static void bucket_remove_locked(hk_slab_t *first) {
+  unsigned bucket = bucket_of(bytes_of(first));
   hk_list_remove(&first->link);
-  if (hk_list_is_empty(&extents.bin[bin])) extents.bin_mask[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
+  if (hk_list_is_empty(&extents.bucket[bucket])) extents.bucket_mask[bucket / 64] &= ~(UINT64_C(1) << (bucket % 64));
 }
 
 /* ---- Links and unlinks one extent. */
@@ -166,7 +167,7 @@ static void link_locked(hk_extent_t extent, uint64_t since, hk_list_t *older) {
   hk_store_relaxed(&first->bytes, extent.bytes);
   tag(first, first, since);
   tag(last, first, since);
-  bin_push_locked(first);
+  bucket_push_locked(first);
   hk_list_insert_after(older, &first->extent.link);
   sum_up_locked(1, extent, true);
   check_extent_locked(first);
@@ -175,7 +176,7 @@ static void link_locked(hk_extent_t extent, uint64_t since, hk_list_t *older) {
 static hk_extent_t unlink_locked(hk_slab_t *first) {
   hk_extent_t extent = extent_of(first);
   HK_ASSERT(first->head == first && last_slab(extent)->head == first, "an extent's tags lead to its first slab");
-  bin_remove_locked(first);
+  bucket_remove_locked(first);
   hk_list_remove(&first->extent.link);
   untag(last_slab(extent));
   untag(first);
@@ -208,31 +209,31 @@ static walked_t check_ages_locked(const hk_list_t *list, bool is_zero) {
   return walked;
 }
 
-static size_t check_bin_locked(unsigned bin) {
+static size_t check_bucket_locked(unsigned bucket) {
   size_t count = 0;
-  for (const hk_list_t *node = extents.bin[bin].next; node != &extents.bin[bin]; node = node->next) {
-    HK_REQUIRE(node->next->previous == node, "a bin of free extents is whole");
-    HK_REQUIRE(bin_of(bytes_of(HK_CONTAINER_OF(node, hk_slab_t, link))) == bin,
-               "a free extent is in the bin of its size");
+  for (const hk_list_t *node = extents.bucket[bucket].next; node != &extents.bucket[bucket]; node = node->next) {
+    HK_REQUIRE(node->next->previous == node, "a bucket of free extents is whole");
+    HK_REQUIRE(bucket_of(bytes_of(HK_CONTAINER_OF(node, hk_slab_t, link))) == bucket,
+               "a free extent is in the bucket of its size");
     count++;
   }
-  HK_REQUIRE(count > 0, "a bin that is marked has a free extent");
+  HK_REQUIRE(count > 0, "a bucket that is marked has a free extent");
   return count;
 }
 
 uint64_t hk_extent_check_locked(void) {
   HK_REQUIRE(!extents.is_changing, "no change of the free extents is under way");
   walked_t dirty = check_ages_locked(&extents.dirty, false), zero = check_ages_locked(&extents.zero, true);
-  size_t binned = 0;
-  for (unsigned bin = next_bin_locked(0); bin < BIN_COUNT; bin = next_bin_locked(bin + 1))
-    binned += check_bin_locked(bin);
-  HK_REQUIRE(binned == dirty.count + zero.count, "each free extent is in a bin and in the order of age");
-  HK_REQUIRE(hk_load_relaxed(&extents.count) == binned, "the count of free extents is their number");
+  size_t in_buckets = 0;
+  for (unsigned bucket = next_bucket_locked(0); bucket < BUCKET_COUNT; bucket = next_bucket_locked(bucket + 1))
+    in_buckets += check_bucket_locked(bucket);
+  HK_REQUIRE(in_buckets == dirty.count + zero.count, "each free extent is in a bucket and in the order of age");
+  HK_REQUIRE(hk_load_relaxed(&extents.count) == in_buckets, "the count of free extents is their number");
   HK_REQUIRE(hk_load_relaxed(&extents.free_bytes) == dirty.bytes + zero.bytes,
              "the free bytes are those of all free extents");
   HK_REQUIRE(hk_load_relaxed(&hk_dirty_extents.dirty_bytes) == dirty.bytes,
              "the dirty bytes are those of the dirty extents");
-  return binned;
+  return in_buckets;
 }
 
 #endif
@@ -269,9 +270,9 @@ static uintptr_t place_in(hk_extent_t extent, size_t bytes, size_t alignment) {
   return skipped <= extent.bytes && bytes <= extent.bytes - skipped ? start : 0;
 }
 
-static hk_slab_t *best_of_bin_locked(unsigned bin, size_t bytes, size_t alignment) {
+static hk_slab_t *best_of_bucket_locked(unsigned bucket, size_t bytes, size_t alignment) {
   hk_slab_t *best = NULL;
-  hk_list_t *list = &extents.bin[bin];
+  hk_list_t *list = &extents.bucket[bucket];
   hk_list_t *node = list->next;
   for (unsigned i = 0; i < LOOK_MAX && node != list; i++, node = node->next) {
     hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
@@ -282,8 +283,9 @@ static hk_slab_t *best_of_bin_locked(unsigned bin, size_t bytes, size_t alignmen
 }
 
 static hk_slab_t *find_locked(size_t bytes, size_t alignment) {
-  for (unsigned bin = next_bin_locked(bin_of(bytes)); bin < BIN_COUNT; bin = next_bin_locked(bin + 1)) {
-    hk_slab_t *best = best_of_bin_locked(bin, bytes, alignment);
+  for (unsigned bucket = next_bucket_locked(bucket_of(bytes)); bucket < BUCKET_COUNT;
+       bucket = next_bucket_locked(bucket + 1)) {
+    hk_slab_t *best = best_of_bucket_locked(bucket, bytes, alignment);
     if (best != NULL) return best;
   }
   return NULL;
@@ -320,8 +322,8 @@ bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alig
   return take_best_locked(bytes, alignment, preferred_alignment, taken);
 }
 
-static hk_slab_t *dirty_of_bin_locked(unsigned bin, size_t bytes) {
-  hk_list_t *list = &extents.bin[bin];
+static hk_slab_t *dirty_of_bucket_locked(unsigned bucket, size_t bytes) {
+  hk_list_t *list = &extents.bucket[bucket];
   hk_list_t *node = list->next;
   for (unsigned i = 0; i < LOOK_MAX && node != list; i++, node = node->next) {
     hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
@@ -331,8 +333,9 @@ static hk_slab_t *dirty_of_bin_locked(unsigned bin, size_t bytes) {
 }
 
 uintptr_t hk_extent_find_dirty_locked(size_t bytes) {
-  for (unsigned end = BIN_COUNT, bin; (bin = last_bin_locked(end)) != BIN_COUNT && bin >= bin_of(bytes); end = bin) {
-    const hk_slab_t *first = dirty_of_bin_locked(bin, bytes);
+  for (unsigned end = BUCKET_COUNT, bucket;
+       (bucket = last_bucket_locked(end)) != BUCKET_COUNT && bucket >= bucket_of(bytes); end = bucket) {
+    const hk_slab_t *first = dirty_of_bucket_locked(bucket, bytes);
     if (first != NULL) return start_of(first);
   }
   return 0;
@@ -377,7 +380,7 @@ hk_extent_usage_t hk_extent_usage(void) {
 void hk_extent_repair(void) {
   if (!extents.is_changing) return;
   extents.forgotten_until = hk_dirty_next_age_locked(&hk_dirty_extents);
-  for (unsigned i = 0; i < BIN_WORDS; i++) extents.bin_mask[i] = 0;
+  for (unsigned i = 0; i < BUCKET_WORDS; i++) extents.bucket_mask[i] = 0;
   hk_list_init(&extents.dirty);
   hk_list_init(&extents.zero);
   hk_stat_add(hk_stat_fork_lost, hk_load_relaxed(&extents.free_bytes));

@@ -2,13 +2,13 @@
  *
  * An extent is whole slabs. The descriptors of its first and last slab are boundary tags. A range that becomes free
  * finds the extents that end before it and begin behind it by their tags, and merges with them. So two extents never
- * touch, whichever mappings they came from. They are found by size, in bins of nearly equal ones (eight to a doubling),
- * without a table that would have to grow. Every function requires hk_lock_space, unless it says otherwise, and makes
- * no system call.
+ * touch, whichever mappings they came from. They are found by size, in buckets of nearly equal ones (eight to a
+ * doubling), without a table that would have to grow. Every function requires hk_lock_space, unless it says otherwise,
+ * and makes no system call.
  *
- * Invariant: each free extent is in the bin of its size, and in one list in the order of age: of the dirty extents, or
- * of those that are known to be zero. Both its tags lead to its first slab. The slabs before and behind it are no tags.
- * The count, free_bytes and hk_dirty_extents.dirty_bytes are the sums over these lists.
+ * Invariant: each free extent is in the bucket of its size, and in one list in the order of age: of the dirty extents,
+ * or of those that are known to be zero. Both its tags lead to its first slab. The slabs before and behind it are no
+ * tags. The count, free_bytes and hk_dirty_extents.dirty_bytes are the sums over these lists.
  */
 #ifndef HK_SPACE_EXTENT_H
 #define HK_SPACE_EXTENT_H
@@ -35,8 +35,8 @@ void hk_extent_put_locked(hk_extent_t extent);
  * afterwards. */
 bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alignment, hk_extent_t *taken);
 
-/* Returns the start of a dirty extent of at least `bytes` in the bin of the longest, so that a block which grows has
- * room there. Examines a few extents of each bin. 0 when none that is dirty is long enough. */
+/* Returns the start of a dirty extent of at least `bytes` in the bucket of the longest, so that a block which grows has
+ * room there. Examines a few extents of each bucket. 0 when none that is dirty is long enough. */
 uintptr_t hk_extent_find_dirty_locked(size_t bytes);
 
 /* Takes `bytes` at `start`. False unless a free extent begins there and is long enough. */

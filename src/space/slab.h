@@ -117,8 +117,8 @@ typedef struct hk_slab {
   struct hk_superslab *superslab; /* NULL for large blocks and free extents */
 
   alignas(HK_CACHE_LINE_BYTES) hk_free_list_t own;
-  /* In a bin's partial list, a heap's spare slabs, a list to release, a bin of free extents, or the larger blocks of a
-   * named heap. */
+  /* In a bin's partial list, a heap's spare slabs, a list to release, a bucket of free extents, or the larger blocks of
+   * a named heap. */
   hk_list_t link;
   _Atomic(uint16_t) carved; /* head of a span: number of blocks carved so far */
   union {

@@ -191,11 +191,11 @@ HK_FRESH_TEST(ExtentDeathTest, ListsAndSums) {
   EXPECT_FREE_NOTICES(extent->extent.since = last->extent.since = UINT64_MAX, "free extents lie in the order of age");
   EXPECT_FREE_NOTICES(extent->extent.link.next->previous = extent->extent.link.next,
                       "the list of free extents by age is whole");
-  EXPECT_FREE_NOTICES(extent->link.next->previous = extent->link.next, "a bin of free extents is whole");
+  EXPECT_FREE_NOTICES(extent->link.next->previous = extent->link.next, "a bucket of free extents is whole");
   EXPECT_FREE_NOTICES((hk_list_remove(&other->link), hk_list_insert_after(&extent->link, &other->link)),
-                      "a free extent is in the bin of its size");
-  EXPECT_FREE_NOTICES(hk_list_remove(&other->link), "a bin that is marked has a free extent");
-  EXPECT_FREE_NOTICES(hk_list_remove(&extent->extent.link), "each free extent is in a bin and in the order of age");
+                      "a free extent is in the bucket of its size");
+  EXPECT_FREE_NOTICES(hk_list_remove(&other->link), "a bucket that is marked has a free extent");
+  EXPECT_FREE_NOTICES(hk_list_remove(&extent->extent.link), "each free extent is in a bucket and in the order of age");
   EXPECT_FREE_NOTICES((hk_list_remove(&extent->link), hk_list_remove(&extent->extent.link)),
                       "the count of free extents is their number");
   EXPECT_FREE_NOTICES(hk_bump_relaxed(&hk_dirty_extents.dirty_bytes, HK_SLAB_BYTES),

@@ -1,7 +1,7 @@
 /* tests/api/figures_driver.h - the figures of hakmem_stats_get and its kin, looked up, and blocks that show up in
  * them. */
-#ifndef HAKMEM_TESTS_API_FIGURES_DRIVER_H
-#define HAKMEM_TESTS_API_FIGURES_DRIVER_H
+#ifndef HK_TESTS_API_FIGURES_DRIVER_H
+#define HK_TESTS_API_FIGURES_DRIVER_H
 
 #include <gtest/gtest.h>
 

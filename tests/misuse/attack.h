@@ -6,8 +6,8 @@
  *
  * Nothing here knows hakmem. The attacks that know where an allocator keeps its data say so.
  */
-#ifndef HAKMEM_TESTS_MISUSE_ATTACK_H
-#define HAKMEM_TESTS_MISUSE_ATTACK_H
+#ifndef HK_TESTS_MISUSE_ATTACK_H
+#define HK_TESTS_MISUSE_ATTACK_H
 
 /* dladdr, reallocarray. */
 #define _GNU_SOURCE 1

@@ -1,6 +1,6 @@
 /* tests/misuse/cold_blocks.h - a block that is in no cache: many others were allocated after it. */
-#ifndef HAKMEM_TESTS_MISUSE_COLD_BLOCKS_H
-#define HAKMEM_TESTS_MISUSE_COLD_BLOCKS_H
+#ifndef HK_TESTS_MISUSE_COLD_BLOCKS_H
+#define HK_TESTS_MISUSE_COLD_BLOCKS_H
 
 #include "scenario.h"
 

@@ -5,8 +5,8 @@
  * Nothing here knows hakmem: the programs run under any malloc. They write with write(2): stdio would allocate between
  * the steps.
  */
-#ifndef HAKMEM_TESTS_MISUSE_SCENARIO_H
-#define HAKMEM_TESTS_MISUSE_SCENARIO_H
+#ifndef HK_TESTS_MISUSE_SCENARIO_H
+#define HK_TESTS_MISUSE_SCENARIO_H
 
 #include <malloc.h>
 #include <pthread.h>

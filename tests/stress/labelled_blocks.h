@@ -1,6 +1,6 @@
 /* tests/stress/labelled_blocks.h - blocks that prove themselves by their first and last word: cheap enough for 10^9. */
-#ifndef HAKMEM_TESTS_STRESS_LABELLED_BLOCKS_H
-#define HAKMEM_TESTS_STRESS_LABELLED_BLOCKS_H
+#ifndef HK_TESTS_STRESS_LABELLED_BLOCKS_H
+#define HK_TESTS_STRESS_LABELLED_BLOCKS_H
 
 #include <cstdint>
 #include <cstdlib>

@@ -3,8 +3,8 @@
  * Each block carries its size and the stamp of its contents in its first words and is filled with the pattern that
  * follows from it, so each thread that gets a block can check it.
  */
-#ifndef HAKMEM_TESTS_STRESS_STRESS_BLOCKS_H
-#define HAKMEM_TESTS_STRESS_STRESS_BLOCKS_H
+#ifndef HK_TESTS_STRESS_STRESS_BLOCKS_H
+#define HK_TESTS_STRESS_STRESS_BLOCKS_H
 
 #include <atomic>
 #include <cstdint>

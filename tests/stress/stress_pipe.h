@@ -5,8 +5,8 @@
  * live at the most, and whose it is, does not depend on which thread the system lets run. A pipe owns all its memory
  * from its beginning, none of it hakmem's.
  */
-#ifndef HAKMEM_TESTS_STRESS_STRESS_PIPE_H
-#define HAKMEM_TESTS_STRESS_STRESS_PIPE_H
+#ifndef HK_TESTS_STRESS_STRESS_PIPE_H
+#define HK_TESTS_STRESS_STRESS_PIPE_H
 
 #include <condition_variable>
 #include <cstddef>

@@ -3,8 +3,8 @@
  * An alarm ends a test that hangs. No test looks at the clock: what they do is counted, so a run is as long under a
  * debugger as it is alone.
  */
-#ifndef HAKMEM_TESTS_STRESS_STRESS_THREADS_H
-#define HAKMEM_TESTS_STRESS_STRESS_THREADS_H
+#ifndef HK_TESTS_STRESS_STRESS_THREADS_H
+#define HK_TESTS_STRESS_STRESS_THREADS_H
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -4,8 +4,8 @@
  * Larger ones have the first and last 64 bytes filled, and one word in each KiB, or in each 4 KiB from 1 MiB on. This
  * notices a lost page and is cheap enough for 10^9 blocks. These functions do not allocate.
  */
-#ifndef HAKMEM_TESTS_SUPPORT_BLOCK_PATTERN_H
-#define HAKMEM_TESTS_SUPPORT_BLOCK_PATTERN_H
+#ifndef HK_TESTS_SUPPORT_BLOCK_PATTERN_H
+#define HK_TESTS_SUPPORT_BLOCK_PATTERN_H
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 /* tests/support/collected.h - the bytes in use once all is freed and all threads have ended. */
-#ifndef HAKMEM_TESTS_SUPPORT_COLLECTED_H
-#define HAKMEM_TESTS_SUPPORT_COLLECTED_H
+#ifndef HK_TESTS_SUPPORT_COLLECTED_H
+#define HK_TESTS_SUPPORT_COLLECTED_H
 
 #include <unistd.h>
 
@@ -26,4 +26,4 @@ inline size_t InUseAfterCollecting() {
 
 } /* namespace hakmem_test */
 
-#endif /* HAKMEM_TESTS_SUPPORT_COLLECTED_H */
+#endif /* HK_TESTS_SUPPORT_COLLECTED_H */

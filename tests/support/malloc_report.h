@@ -1,6 +1,6 @@
 /* tests/support/malloc_report.h - reads the text of hakmem_malloc_info. */
-#ifndef HAKMEM_TESTS_SUPPORT_MALLOC_REPORT_H
-#define HAKMEM_TESTS_SUPPORT_MALLOC_REPORT_H
+#ifndef HK_TESTS_SUPPORT_MALLOC_REPORT_H
+#define HK_TESTS_SUPPORT_MALLOC_REPORT_H
 
 #include <cstdio>
 #include <cstdlib>

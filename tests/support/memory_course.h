@@ -3,8 +3,8 @@
  * The run calls Look at counts of its own, never by a clock. A course is plain data, so that a child process can fill
  * one in for its parent (Shared in in_child.h).
  */
-#ifndef HAKMEM_TESTS_SUPPORT_MEMORY_COURSE_H
-#define HAKMEM_TESTS_SUPPORT_MEMORY_COURSE_H
+#ifndef HK_TESTS_SUPPORT_MEMORY_COURSE_H
+#define HK_TESTS_SUPPORT_MEMORY_COURSE_H
 
 #include <algorithm>
 #include <cstddef>

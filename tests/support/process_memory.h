@@ -1,6 +1,6 @@
 /* tests/support/process_memory.h - the virtual and resident memory of this process. */
-#ifndef HAKMEM_TESTS_SUPPORT_PROCESS_MEMORY_H
-#define HAKMEM_TESTS_SUPPORT_PROCESS_MEMORY_H
+#ifndef HK_TESTS_SUPPORT_PROCESS_MEMORY_H
+#define HK_TESTS_SUPPORT_PROCESS_MEMORY_H
 
 #include <fcntl.h>
 #include <unistd.h>

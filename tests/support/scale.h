@@ -2,8 +2,8 @@
  *
  * HAKMEM_TEST_SCALE multiplies iteration counts: 1 is for CI, 0.01 for a slow sanitizer, 100 for a night.
  */
-#ifndef HAKMEM_TESTS_SUPPORT_SCALE_H
-#define HAKMEM_TESTS_SUPPORT_SCALE_H
+#ifndef HK_TESTS_SUPPORT_SCALE_H
+#define HK_TESTS_SUPPORT_SCALE_H
 
 #include <cstddef>
 #include <cstdlib>

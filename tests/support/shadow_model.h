@@ -8,8 +8,8 @@
  * Functions that return bool return false when a check fails; problem() then has the reason. Not thread-safe: threads
  * check contents with the pattern functions alone.
  */
-#ifndef HAKMEM_TESTS_SUPPORT_SHADOW_MODEL_H
-#define HAKMEM_TESTS_SUPPORT_SHADOW_MODEL_H
+#ifndef HK_TESTS_SUPPORT_SHADOW_MODEL_H
+#define HK_TESTS_SUPPORT_SHADOW_MODEL_H
 
 #include <cstddef>
 #include <cstdint>

@@ -3,8 +3,8 @@
  * Each run draws and prints a new seed, so that runs test different sequences. HAKMEM_TEST_SEED sets the seed and so
  * repeats a run.
  */
-#ifndef HAKMEM_TESTS_SUPPORT_TEST_RANDOM_H
-#define HAKMEM_TESTS_SUPPORT_TEST_RANDOM_H
+#ifndef HK_TESTS_SUPPORT_TEST_RANDOM_H
+#define HK_TESTS_SUPPORT_TEST_RANDOM_H
 
 #include <sys/random.h>
 

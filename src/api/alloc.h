@@ -45,8 +45,8 @@ HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *
  * that its padding begins behind them. */
 HK_NOINLINE void *hk_alloc_roomy_slow(size_t size, size_t wanted);
 
-/* Allocates a sampled block in the place of an unsampled one of `bytes`. Returns NULL and leaves errno unchanged when
- * there is no memory, or no room to enter the sample. */
+/* Allocates a sampled block in the place of an unsampled one of `bytes`; 0: no block is that large. Returns NULL and
+ * leaves errno unchanged when there is no memory, or no room to enter the sample. */
 HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero);
 
 /* hk_alloc_large for a block that is all zero, of `bytes` bytes. Returns NULL with ENOMEM. */

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "hakmem/hakmem.h"
@@ -167,6 +168,32 @@ TEST(Realloc, FailureKeepsTheBlock) {
       ASSERT_EQ(FindBrokenPattern(block, usable, usable, size), kIntact);
     }
     hakmem_free(block);
+  }
+}
+
+/* The block stays a sample after the profile has stopped, and is one without a weight after a failure. */
+void FailToResizeASampledBlock(size_t size, size_t wanted) {
+  ASSERT_TRUE(hakmem_profile_start(1));
+  void *block = hakmem_malloc(size);
+  hakmem_profile_stop();
+  ASSERT_NE(block, nullptr);
+  FillBytes(block, size, 5);
+  errno = 0;
+  EXPECT_EQ(hakmem_realloc(block, wanted), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_EQ(FindBrokenByte(block, size, 5), kIntact);
+  hakmem_free(block);
+}
+
+TEST(Realloc, FailureKeepsASampledBlock) {
+  const size_t most = size_t{PTRDIFF_MAX};
+  if (!hakmem_profile_start(1)) GTEST_SKIP() << "this variant has no profile";
+  hakmem_profile_stop();
+  for (size_t size : {size_t{100}, size_t{100000}, 3 * kMiB}) {
+    for (size_t wanted : {most - 100000, most - 1000, most - 17, most - 16, most, most + 1, SIZE_MAX}) {
+      SCOPED_TRACE(std::to_string(size) + " to " + std::to_string(wanted) + " bytes");
+      FailToResizeASampledBlock(size, wanted);
+    }
   }
 }
 

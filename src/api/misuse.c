@@ -41,12 +41,13 @@ static const char *kind_of(hk_act_t act, hk_verdict_t verdict) {
   return is_free ? "use-after-free" : "invalid-pointer";
 }
 
-/* Adds which block the address lies in or behind, as far as the message lacks it. */
+/* Adds whether the block that the address lies in is in use, or which block it lies behind. */
 static void add_address(hk_format_t *message, uintptr_t address) {
   hk_address_class_t where = hk_address_class_of(address);
   if (where.kind == hk_address_live_block) hk_format_text(message, ", which is in use");
   if (where.kind == hk_address_free_block) hk_format_text(message, ", which is free");
-  if (where.kind == hk_address_foreign) hk_describe_neighbour(message, address, &where);
+  if (where.kind == hk_address_foreign || where.kind == hk_address_slab_end)
+    hk_describe_neighbour(message, address, &where);
 }
 
 static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t *finding) {
@@ -61,6 +62,10 @@ static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t
     case hk_verdict_interior:
       hk_format_print(message, "%p is %u bytes into a block of %u bytes at %p", address,
                       (uint64_t)(address - finding->start), bytes, finding->start);
+      add_address(message, address);
+      break;
+    case hk_verdict_slab_end:
+      hk_format_print(message, "%p is behind the last block of a slab", address);
       add_address(message, address);
       break;
     case hk_verdict_live: /* since the first look another thread has made it a live block */

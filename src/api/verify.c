@@ -12,7 +12,14 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 
+static bool is_slab_end(uintptr_t offset, size_t bytes) { return offset >= HK_SLAB_BYTES / bytes * bytes; }
+
+static hk_finding_t slab_end(hk_slab_t *span, uintptr_t value) {
+  return (hk_finding_t){.verdict = hk_verdict_slab_end, .slab = span, .start = value};
+}
+
 static hk_finding_t interior_of_block(hk_slab_t *span, uintptr_t value, uintptr_t offset, size_t bytes) {
+  if (is_slab_end(offset, bytes)) return slab_end(span, value);
   uintptr_t start = value - offset % bytes;
   return (hk_finding_t){.verdict = hk_verdict_interior, .slab = span, .start = start, .bytes = bytes - HK_CANARY_BYTES};
 }
@@ -47,7 +54,9 @@ HK_INLINE hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, hk_stay_t 
   if (HK_UNLIKELY(bytes == 0)) return gone;
   if (!hk_offset_is_start(offset, slab->inverse)) return interior_of_block(span, value, offset, bytes);
   const hk_block_t *block = (const hk_block_t *)value;
-  bool is_free = !hk_span_has_block(span, block) || (may_be_free(span, block, stay) && hk_search_free(span, block));
+  bool has_block = hk_span_has_block(span, block);
+  if (HK_UNLIKELY(!has_block) && is_slab_end(offset, bytes)) return slab_end(span, value);
+  bool is_free = !has_block || (may_be_free(span, block, stay) && hk_search_free(span, block));
   if (stay == may_go && hk_slab_state(slab) != hk_slab_small) return gone; /* before its words could be read */
   return (hk_finding_t){.verdict = is_free ? hk_verdict_free_block : hk_verdict_live,
                         .slab = span,

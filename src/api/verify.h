@@ -14,6 +14,7 @@ typedef enum {
   hk_verdict_free_block, /* the start of a free block of `bytes` */
   hk_verdict_free,       /* in free slabs, or in a free extent */
   hk_verdict_interior,   /* inside a block that begins at `start` */
+  hk_verdict_slab_end,   /* behind the last block of a span's slab, where no whole block fits */
   hk_verdict_foreign     /* outside hakmem's memory */
 } hk_verdict_t;
 

@@ -32,6 +32,9 @@ INTERIOR = "{bad} is {offset} bytes into a block of {bytes} bytes at {start}, wh
 INTERIOR_FREE = "{bad} is {offset} bytes into a block of {bytes} bytes at {start}, which is free"
 FOREIGN = "{bad} is not in hakmem's memory"
 BEHIND = "{bad} is not in hakmem's memory, {past} bytes past the end of a live block of {bytes} bytes at {start}"
+SLAB_END = (
+    "{bad} is behind the last block of a slab, {past} bytes past the end of a live block of {bytes} bytes at {start}"
+)
 DAMAGED = "free block {bad} of {bytes} bytes was written to after it was freed"
 
 
@@ -89,6 +92,7 @@ CASES = {
     "free_interior_1": ([0, *ALL], always("invalid-free", INTERIOR)),
     "free_interior_middle": ([1000, *MID, *RUN, *BIG], always("invalid-free", INTERIOR)),
     "free_interior_freed": (SMALL[1:], always("invalid-free", INTERIOR_FREE)),
+    "free_slab_end": ([48, 1008], always("invalid-free", SLAB_END)),
     "free_behind_big": (BIG, always("invalid-free", BEHIND)),
     "free_stack": (ALL, always("invalid-free", FOREIGN)),
     "free_small_integer": ([*ALL, 1, 8, 65536], always("invalid-free", FOREIGN)),
@@ -117,7 +121,8 @@ if not IS_SECURE:
 else:
     # The quarantine keeps a damaged block from being handed out, where the damage is noticed: test_attacks.py has
     # writes to free blocks. Behind a block's usable bytes lies its canary, and not the next block.
-    LEFT_OUT |= {name for name in CASES if name.startswith(("damaged_", "overflow_"))} | {"free_never_allocated"}
+    LEFT_OUT |= {name for name in CASES if name.startswith(("damaged_", "overflow_"))}
+    LEFT_OUT |= {"free_never_allocated", "free_slab_end"}
     # The addresses of a freed large block go back after some frees, and not when memory is trimmed.
     CASES["double_free_delayed"] = (ALL, double_free_of_trimmed)
     CASES["free_unmapped"] = (ALL, double_free_of_trimmed)

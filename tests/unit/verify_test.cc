@@ -162,7 +162,7 @@ HK_FRESH_TEST(Verify, WhatWasNotCarvedYetIsNoLiveBlock) {
   }
 }
 
-HK_FRESH_TEST(Verify, TheEndOfASlabThatHoldsNoWholeBlockIsNoLiveBlock) {
+HK_FRESH_TEST(Verify, TheEndOfASlabThatHoldsNoWholeBlockIsInNoBlock) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     hk_block_t *block = Alloc(heap, class_index);
@@ -170,8 +170,9 @@ HK_FRESH_TEST(Verify, TheEndOfASlabThatHoldsNoWholeBlockIsNoLiveBlock) {
     hk_slab_t *span = SpanOf(block);
     size_t used = hk_class_blocks_per_slab(class_index) * hk_class_bytes(class_index);
     for (unsigned slab = 0; slab < span->slab_count; slab++) {
-      for (size_t offset = used; offset < HK_SLAB_BYTES; offset += 16) {
-        ASSERT_NE(VerdictOf(hk_slab_start(&span[slab]) + offset), hk_verdict_live) << offset << " in " << class_index;
+      for (size_t offset = used; offset < HK_SLAB_BYTES; offset += 8) {
+        uintptr_t address = hk_slab_start(&span[slab]) + offset;
+        ASSERT_EQ(VerdictOf(address), hk_verdict_slab_end) << offset << " in " << class_index;
       }
     }
   }

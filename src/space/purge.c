@@ -17,6 +17,7 @@
 #include "policy/stat.h"
 #include "space/class_slabs.h"
 #include "space/dirty.h"
+#include "space/end_guard.h"
 #include "space/extent.h"
 #include "space/huge.h"
 #include "space/purge_wakeup.h"
@@ -145,9 +146,17 @@ static bool claim_victim(size_t keep_bytes, size_t most_bytes, hk_purge_cause_t 
 
 /* ---- Purging. */
 
-/* Unmaps an extent. Addresses that the system refuses to take are purged and serve again as a free extent. */
-static hk_os_purge_t unmap_extent(hk_extent_t extent) {
-  if (hk_timed_call_unmap((void *)extent.start, extent.bytes)) return hk_os_purge_done;
+/* Unmaps an extent and the end guard behind it, or neither. */
+static bool unmap_with_guard(hk_extent_t extent) {
+  uintptr_t end = extent.start + extent.bytes;
+  size_t guard_bytes = hk_end_guard_end(end);
+  if (hk_timed_call_unmap((void *)extent.start, extent.bytes + guard_bytes)) return true;
+  if (guard_bytes != 0) hk_end_guard_begin(end);
+  return false;
+}
+
+hk_os_purge_t hk_purge_unmap(hk_extent_t extent) {
+  if (unmap_with_guard(extent)) return hk_os_purge_done;
   extent.zero = extent.zero || hk_timed_call_purge((void *)extent.start, extent.bytes);
   hk_lock_acquire(hk_lock_space);
   hk_extent_put_locked(extent);
@@ -179,7 +188,7 @@ static hk_os_purge_t purge_runs(const victim_t *victim) {
   hk_os_purge_t least = hk_os_purge_done;
   for (uint32_t left = victim->bits; left != 0;) {
     hk_extent_t run = first_run(victim, left);
-    hk_os_purge_t result = victim->is_unmapped ? unmap_extent(run) : purge_run(victim, run);
+    hk_os_purge_t result = victim->is_unmapped ? hk_purge_unmap(run) : purge_run(victim, run);
     if (result < least) least = result;
     left &= ~bits_of(victim, run);
   }
@@ -211,7 +220,7 @@ static hk_os_purge_t purge_slabs(const victim_t *victim) {
 }
 
 static hk_os_purge_t purge_victim(const victim_t *victim) {
-  return victim->superslab != NULL ? purge_slabs(victim) : unmap_extent(victim->extent);
+  return victim->superslab != NULL ? purge_slabs(victim) : hk_purge_unmap(victim->extent);
 }
 
 /* Purges down to `keep_bytes`, but little more than `most_bytes`: other threads may free more memory meanwhile. */

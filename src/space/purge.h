@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "os/os.h"
 #include "space/dirty.h"
+#include "space/extent.h"
 #include "space/superslab_index.h"
 
 /* Ends a change of the extents' sums (space/dirty.h): releases hk_lock_space, which the caller holds. Then purges dirty
@@ -24,6 +26,10 @@ uint64_t hk_purge_visit(uint64_t now_ms);
 /* Purges until at most `keep_bytes` are dirty or lazily purged; nothing is purged lazily. Returns the bytes purged.
  * With 0, credit and refaults are dropped too (hk_dirty_forget_locked); the learner's state stays. */
 size_t hk_purge_down_to(size_t keep_bytes);
+
+/* Unmaps the caller's extent, and the end guard behind it. Addresses that the system refuses to take are purged and
+ * serve again as a free extent. */
+hk_os_purge_t hk_purge_unmap(hk_extent_t extent);
 
 /* Unmaps all free addresses, also single free slabs: for a request that the system has refused. Returns whether
  * there were any. */

@@ -72,7 +72,8 @@ typedef enum {
   hk_slab_run,      /* first slab of a run */
   hk_slab_run_tail, /* another one; of a closed run (space/run.h) too, whose first slab is free */
   hk_slab_large,    /* first 64 KiB of a large block */
-  hk_slab_nothing   /* blocks of no bytes, in a hardened build */
+  hk_slab_nothing,  /* blocks of no bytes, in a hardened build */
+  hk_slab_guard     /* space/end_guard.h, in a hardened build */
 } hk_slab_state_t;
 
 typedef struct hk_slab {

@@ -13,6 +13,7 @@
 #include "os/shard.h"
 #include "policy/stat.h"
 #include "space/dirty.h"
+#include "space/end_guard.h"
 #include "space/huge.h"
 #include "space/locked.h"
 #include "space/purge.h"
@@ -160,12 +161,16 @@ typedef struct {
 
 static bool is_superslab(const room_t *room) { return room->extent.bytes == HK_SUPERSLAB_BYTES; }
 
-/* The addresses behind new slabs that a hardened build makes inaccessible: an overflow ends there. */
-#define GUARD_BYTES (HK_HARDENED ? HK_SLAB_BYTES : 0)
-
+/* Maps the room and an end guard. Returns NULL when the system refuses. */
 static void *map_room(size_t bytes, size_t alignment) {
-  char *start = hk_locked_reserve(bytes + GUARD_BYTES, alignment);
-  if (HK_HARDENED && start != NULL) (void)hk_os_purge_and_forbid(start + bytes, GUARD_BYTES);
+  char *start = hk_locked_reserve(bytes + HK_END_GUARD_BYTES, alignment);
+  if (start == NULL) return NULL;
+  if (!hk_region_map_enter(start, bytes + HK_END_GUARD_BYTES)) {
+    (void)hk_os_unmap(start, bytes + HK_END_GUARD_BYTES);
+    return NULL;
+  }
+  if (HK_HARDENED) (void)hk_os_purge_and_forbid(start + bytes, HK_END_GUARD_BYTES);
+  hk_end_guard_begin((uintptr_t)start + bytes);
   return start;
 }
 
@@ -182,17 +187,16 @@ static bool find_room(size_t bytes, size_t alignment, room_t *room) {
   }
   void *start = map_room(bytes, alignment);
   if (start == NULL) return false;
-  if (!hk_region_map_enter(start, bytes)) {
-    (void)hk_os_unmap(start, bytes + GUARD_BYTES);
-    return false;
-  }
   room->extent = (hk_extent_t){.start = (uintptr_t)start, .bytes = bytes, .zero = true};
   return true;
 }
 
 /* Gives up room that is not needed. */
 static void drop_new(const room_t *room) {
-  if (room->is_new && hk_os_unmap((void *)room->extent.start, room->extent.bytes + GUARD_BYTES)) return;
+  if (room->is_new) {
+    (void)hk_purge_unmap(room->extent);
+    return;
+  }
   hk_lock_acquire(hk_lock_space);
   hk_extent_put_locked(room->extent);
   hk_lock_release(hk_lock_space);

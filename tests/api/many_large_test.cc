@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "hakmem/hakmem.h"
@@ -21,12 +23,41 @@ bool IsFilled(const char *block, size_t bytes, char value) {
   return block[0] == value && block[bytes / 2] == value && block[bytes - 1] == value;
 }
 
-TEST(ManyLarge, BlocksOfAnySizeAreServed) {
+std::vector<void *> AllocateMany(size_t count, size_t bytes) {
   std::vector<void *> many;
-  for (size_t i = 0; i < kManyBlocks; i++) {
-    many.push_back(hakmem_malloc(40000));
-    ASSERT_NE(many.back(), nullptr) << i;
+  for (size_t i = 0; i < count; i++) {
+    many.push_back(hakmem_malloc(bytes));
+    EXPECT_NE(many.back(), nullptr) << i;
   }
+  return many;
+}
+
+void FreeAll(const std::vector<void *> &blocks) {
+  for (void *block : blocks) hakmem_free(block);
+}
+
+size_t MappingCount() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count++;
+  return count;
+}
+
+// What lies behind them goes back too.
+TEST(ManyLarge, BlocksThatComeAndGoLeaveNoMappings) {
+  std::vector<void *> many = AllocateMany(kManyBlocks, 40000);
+  size_t first = 0;
+  for (int round = 0; round < 4; round++) {
+    FreeAll(AllocateMany(200, kRunMax));
+    hakmem_collect();
+    if (round == 0) first = MappingCount();
+  }
+  EXPECT_LE(MappingCount(), first + 20);
+  FreeAll(many);
+}
+
+TEST(ManyLarge, BlocksOfAnySizeAreServed) {
+  std::vector<void *> many = AllocateMany(kManyBlocks, 40000);
   void *aligned = hakmem_aligned_alloc(2 * kMidMax, 100);
   ASSERT_NE(aligned, nullptr);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned) % (2 * kMidMax), 0u);
@@ -52,7 +83,7 @@ TEST(ManyLarge, BlocksOfAnySizeAreServed) {
     ASSERT_NE(larger[i], nullptr);
     EXPECT_TRUE(larger[i][0] == value && larger[i][kSizes[i] / 2] == value);
   }
-  for (void *block : many) hakmem_free(block);
+  FreeAll(many);
   for (size_t i = 0; i < larger.size(); i++) {
     EXPECT_EQ(larger[i][0], static_cast<char>(i + 1));
     larger[i] = static_cast<char *>(hakmem_realloc(larger[i], 3 * kSizes[i])); /* there is room for mappings again */

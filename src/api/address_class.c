@@ -63,10 +63,19 @@ static hk_address_class_t class_in_run(hk_slab_t *slab, uintptr_t address) {
   return where;
 }
 
+/* Finds the end of a block of whole pages in the address's slab. */
+static hk_address_class_t class_behind_large(uintptr_t address) {
+  hk_address_class_t where = nowhere(hk_address_foreign, address);
+  uintptr_t start;
+  hk_slab_t *slab = hk_region_map_find_below(where.start, &start);
+  if (slab != NULL && hk_slab_state(slab) == hk_slab_large) where.start = start + hk_load_relaxed(&slab->bytes);
+  return where;
+}
+
 static hk_address_class_t class_in_large(uintptr_t address) {
   uintptr_t start;
   hk_slab_t *slab = hk_region_map_find_below(address, &start);
-  if (slab == NULL) return nowhere(hk_address_foreign, address);
+  if (slab == NULL) return class_behind_large(address);
   hk_slab_state_t state = hk_slab_state(slab);
   if (state == hk_slab_large)
     return (hk_address_class_t){.kind = hk_address_live_block, .start = start, .bytes = hk_load_relaxed(&slab->bytes)};

@@ -23,7 +23,7 @@ typedef enum {
 /* A field that is not known is 0. */
 typedef struct {
   hk_address_kind_t kind;
-  uintptr_t start;      /* of the block; without a block, of the slab */
+  uintptr_t start;      /* of the block; without a block, of the slab or its part behind a block */
   size_t bytes;         /* of the block */
   hk_slab_t *head;      /* the descriptor of the first slab of a span or a run */
   uintptr_t head_start; /* the address of that slab */

@@ -101,7 +101,8 @@ HK_INLINE hk_finding_t verify_unsampled(const void *address, hk_stay_t stay) {
       head = hk_load_racy(&slab->head);
       if (head == NULL || hk_slab_state(head) != hk_slab_run) return free_extent;
       return verify_whole(head, run_start(head, slab, value), value);
-    case hk_slab_large:
+    case hk_slab_large: /* a block of whole pages may end in its first slab */
+      if (value % HK_SLAB_BYTES >= hk_load_relaxed(&slab->bytes)) return foreign;
       return verify_whole(slab, value & ~(HK_SLAB_BYTES - 1), value);
     case hk_slab_nothing:
       return verify_nothing(slab, value);

@@ -123,6 +123,8 @@ else:
     # writes to free blocks. Behind a block's usable bytes lies its canary, and not the next block.
     LEFT_OUT |= {name for name in CASES if name.startswith(("damaged_", "overflow_"))}
     LEFT_OUT |= {"free_never_allocated", "free_slab_end"}
+    # A block above 32 KiB is whole pages, and may end within a slab.
+    CASES["free_behind_big"] = ([40000, *BIG, BIG[0] + 5000], always("invalid-free", BEHIND))
     # The addresses of a freed large block go back after some frees, and not when memory is trimmed.
     CASES["double_free_delayed"] = (ALL, double_free_of_trimmed)
     CASES["free_unmapped"] = (ALL, double_free_of_trimmed)

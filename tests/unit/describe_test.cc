@@ -223,6 +223,16 @@ HK_FRESH_TEST(Describe, ALargeBlockAndWhatIsBehindIt) {
   EXPECT_EQ(Describe(inside), Is(inside, "not in hakmem's memory")) << "more than is kept";
 }
 
+HK_FRESH_TEST(Describe, WhatIsBehindABlockOfWholePages) {
+  for (size_t bytes : {2 * hk_os_page_size(), HK_SLAB_BYTES + hk_os_page_size()}) {
+    uintptr_t block = AddressOf(hk_large_alloc_pages(bytes, 1, &zero));
+    ASSERT_NE(block, 0u);
+    EXPECT_EQ(Describe(block + bytes + 5),
+              Is(block + bytes + 5, "not in hakmem's memory, 5 bytes past the end of a live block of " +
+                                        std::to_string(bytes) + " bytes at " + Hex(block)));
+  }
+}
+
 HK_FRESH_TEST(Describe, AKeptLargeBlocksExtentIsFree) {
   uintptr_t big = AddressOf(hk_large_alloc(3 * HK_MIB, 1, &zero));
   ASSERT_TRUE(hk_large_free(hk_slab_of(reinterpret_cast<void *>(big)), reinterpret_cast<void *>(big)));

@@ -260,6 +260,15 @@ HK_FRESH_TEST(Verify, ALargeBlocksFirstSlabIsKnownAtOnceAndTheRestThoroughly) {
   ExpectForeign(AddressOf(big) + kBytes / 2);
 }
 
+// In a shortage of addresses. Anything may be mapped behind it.
+HK_FRESH_TEST(Verify, WhatLiesBehindABlockOfWholePagesIsForeign) {
+  const size_t page = hk_os_page_size(), bytes = 2 * page;
+  uintptr_t block = AddressOf(hk_large_alloc_pages(bytes, 1, &zero));
+  ASSERT_NE(block, 0u);
+  ExpectInterior(block + bytes - 1, At(block), bytes);
+  for (uintptr_t address : {block + bytes, block + bytes + 5, block + HK_SLAB_BYTES - 1}) ExpectForeign(address);
+}
+
 HK_FRESH_TEST(Verify, AKeptLargeBlocksExtentIsFreeWhereverItIsLookedAt) {
   constexpr size_t kBytes = 2 * HK_MIB;
   char *whole = static_cast<char *>(hk_large_alloc(3 * kBytes, 1, &zero));

@@ -8,6 +8,7 @@
 #include "policy/size_class.h"
 #include "space/live_bit.h"
 #include "space/region_map.h"
+#include "space/short_span.h"
 
 static uintptr_t slab_start_of(uintptr_t address) { return address & ~(HK_SLAB_BYTES - 1); }
 
@@ -37,6 +38,10 @@ static hk_address_class_t class_in_span(hk_slab_t *slab, uintptr_t address) {
   uintptr_t slab_start = where.start;
   if (!find_head(slab, slab_start, &where)) return where;
   if (bytes < HK_BLOCK_ALIGNMENT || bytes > HK_MID_MAX_BYTES) return where;
+  if (hk_short_span_is_behind(where.head, slab, address - slab_start)) {
+    size_t used = hk_short_span_last_bytes(where.head) / bytes * bytes;
+    return (hk_address_class_t){.kind = hk_address_foreign, .start = slab_start + used};
+  }
   uintptr_t used = HK_SLAB_BYTES / bytes * bytes;
   where.bytes = bytes;
   if (address - slab_start >= used) {

@@ -10,18 +10,20 @@
 #include "space/guard_slot.h"
 #include "space/live_bit.h"
 #include "space/region_map.h"
+#include "space/short_span.h"
 #include "space/superslab.h"
 
-static bool is_slab_end(uintptr_t offset, size_t bytes) { return offset >= HK_SLAB_BYTES / bytes * bytes; }
-
-static hk_finding_t slab_end(hk_slab_t *span, uintptr_t value) {
-  return (hk_finding_t){.verdict = hk_verdict_slab_end, .slab = span, .start = value};
-}
-
-static hk_finding_t interior_of_block(hk_slab_t *span, uintptr_t value, uintptr_t offset, size_t bytes) {
-  if (is_slab_end(offset, bytes)) return slab_end(span, value);
-  uintptr_t start = value - offset % bytes;
-  return (hk_finding_t){.verdict = hk_verdict_interior, .slab = span, .start = start, .bytes = bytes - HK_CANARY_BYTES};
+/* Finds where an address of a span lies, as inside a block where there is room for one. Behind the mapped bytes of a
+ * short span anything may be. */
+static hk_finding_t place_in_span(hk_slab_t *span, const hk_slab_t *slab, uintptr_t value, size_t bytes) {
+  uintptr_t offset = value % HK_SLAB_BYTES;
+  hk_finding_t finding = {.verdict = hk_verdict_foreign, .start = value};
+  if (hk_short_span_is_behind(span, slab, offset)) return finding;
+  finding.slab = span;
+  finding.verdict = hk_verdict_slab_end;
+  if (offset >= HK_SLAB_BYTES / bytes * bytes) return finding;
+  return (hk_finding_t){
+      .verdict = hk_verdict_interior, .slab = span, .start = value - offset % bytes, .bytes = bytes - HK_CANARY_BYTES};
 }
 
 /* Whether another thread may free the block at the address, and unmap its memory, at this moment. */
@@ -52,10 +54,13 @@ HK_INLINE hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, hk_stay_t 
   uintptr_t offset = value & (HK_SLAB_BYTES - 1);
   /* A query may name any address: another thread has released the span meanwhile, and a run begins there. */
   if (HK_UNLIKELY(bytes == 0)) return gone;
-  if (!hk_offset_is_start(offset, slab->inverse)) return interior_of_block(span, value, offset, bytes);
+  if (!hk_offset_is_start(offset, slab->inverse)) return place_in_span(span, slab, value, bytes);
   const hk_block_t *block = (const hk_block_t *)value;
   bool has_block = hk_span_has_block(span, block);
-  if (HK_UNLIKELY(!has_block) && is_slab_end(offset, bytes)) return slab_end(span, value);
+  if (HK_UNLIKELY(!has_block)) {
+    hk_finding_t there = place_in_span(span, slab, value, bytes);
+    if (there.verdict != hk_verdict_interior) return there;
+  }
   bool is_free = !has_block || (may_be_free(span, block, stay) && hk_search_free(span, block));
   if (stay == may_go && hk_slab_state(slab) != hk_slab_small) return gone; /* before its words could be read */
   return (hk_finding_t){.verdict = is_free ? hk_verdict_free_block : hk_verdict_live,

@@ -25,6 +25,12 @@ HK_INLINE size_t hk_short_span_last_bytes(const hk_slab_t *span) {
 
 HK_INLINE bool hk_short_span_is(const hk_slab_t *span) { return hk_short_span_last_bytes(span) != HK_SLAB_BYTES; }
 
+/* Returns whether an address `offset` bytes into `slab` of the span lies behind the span's mapped bytes. Any thread: a
+ * span that another thread ends may have other ones by then. */
+HK_INLINE bool hk_short_span_is_behind(hk_slab_t *span, const hk_slab_t *slab, size_t offset) {
+  return slab - span + 1 == hk_load_racy(&span->slab_count) && offset >= hk_short_span_last_bytes(span);
+}
+
 /* Returns the number of blocks that a span, short or not, has room for. */
 HK_INLINE unsigned hk_span_capacity(const hk_slab_t *span) {
   unsigned per_slab = hk_class_blocks_per_slab(span->class_index);

@@ -15,6 +15,7 @@ extern "C" {
 #include "api/address_class.h"
 #include "inspect/describe.h"
 #include "space/guard_slot.h"
+#include "space/shortage.h"
 }
 
 using namespace hk_test;
@@ -167,6 +168,19 @@ HK_FRESH_TEST(Describe, TheEndOfASlab) {
                                                Hex(start + used - 48))),
               0u);
   }
+}
+
+HK_FRESH_TEST(Describe, WhatIsBehindAShortSpan) {
+  hk_shortage_begin();
+  hk_heap_t *heap = hk_heap_take();
+  hk_slab_t *span = SpanOf(Alloc(heap, 3));
+  ASSERT_TRUE(hk_short_span_is(span));
+  for (unsigned i = 1; i < hk_span_capacity(span); i++) ASSERT_EQ(SpanOf(Alloc(heap, 3)), span);
+  size_t mapped = hk_short_span_last_bytes(span), used = mapped / 48 * 48;
+  uintptr_t address = hk_slab_start(span) + mapped + 5;
+  EXPECT_EQ(Describe(address), Is(address, "not in hakmem's memory, " + std::to_string(mapped + 5 - used) +
+                                               " bytes past the end of a live block of 48 bytes at " +
+                                               Hex(hk_slab_start(span) + used - 48)));
 }
 
 HK_FRESH_TEST(Describe, WhoseItIs) {

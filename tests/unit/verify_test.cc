@@ -9,6 +9,10 @@
 #include "fresh_test.h"
 #include "unit/verify_driver.h"
 
+extern "C" {
+#include "space/shortage.h"
+}
+
 using namespace hk_test;
 
 namespace {
@@ -175,6 +179,20 @@ HK_FRESH_TEST(Verify, TheEndOfASlabThatHoldsNoWholeBlockIsInNoBlock) {
         ASSERT_EQ(VerdictOf(address), hk_verdict_slab_end) << offset << " in " << class_index;
       }
     }
+  }
+}
+
+// The program may have mapped its own memory there.
+HK_FRESH_TEST(Verify, WhatLiesBehindAShortSpanIsForeign) {
+  hk_shortage_begin();
+  hk_heap_t *heap = hk_heap_take();
+  for (unsigned class_index : {3u, 64u, 80u}) {
+    hk_slab_t *span = SpanOf(Alloc(heap, class_index));
+    ASSERT_TRUE(hk_short_span_is(span));
+    size_t bytes = hk_class_bytes(class_index), mapped = hk_short_span_last_bytes(span);
+    uintptr_t start = hk_slab_start(span);
+    ASSERT_EQ(VerdictOf(start + mapped / bytes * bytes - 1), hk_verdict_interior);
+    for (size_t offset = mapped; offset < HK_SLAB_BYTES; offset += 8) ExpectForeign(start + offset);
   }
 }
 

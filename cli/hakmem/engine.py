@@ -14,6 +14,7 @@ import contextlib
 import errno
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -217,8 +218,7 @@ class Watch:
             [*words, launch.program.path, *launch.program.argv],
             environment,
             file_actions=[(os.POSIX_SPAWN_DUP2, source, target) for source, target in given if source != _INHERIT],
-            # Python ignores these; the program gets them as this process got them, which is nearly always the default.
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+            setsigdef=_ignored_by_python(),
         )
 
     def until(self, done: Callable[[], bool], deadline: Optional[float] = None) -> bool:
@@ -259,6 +259,17 @@ class Watch:
                 # The launcher itself was killed: the program's figures are unknown, and it may still run.
                 child.kill_all()
                 child.ended = Ended(signal.SIGKILL, time.monotonic() - _started(child), 0.0, 0.0, 0, 0, 0)
+
+
+def _ignored_by_python() -> List[int]:
+    """The signals that Python ignores from its start on, and that this process's caller did not ignore. What starts
+    the tool tells Python which those were (`./hakmem`, hakmem.in); without that they are none, as nearly always."""
+    told = sys._xoptions.get("ignored")
+    try:
+        callers = int(told, 16) if isinstance(told, str) else 0
+    except ValueError:  # /proc is not mounted
+        callers = 0
+    return [number for number in (signal.SIGPIPE, signal.SIGXFSZ) if not callers >> (number - 1) & 1]
 
 
 def _started(child: Child) -> float:

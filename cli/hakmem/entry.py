@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+# Built in: the module `signal` imports others, which takes milliseconds, and PYTHONPATH may have another of its name.
+import _signal  # type: ignore[import-not-found,unused-ignore]
 import os
 import sys
 from pathlib import Path
@@ -15,11 +17,9 @@ def main() -> None:
     """Runs the command line."""
     if not sys.flags.ignore_environment and any(name in os.environ for name in _STEERING):
         _start_again()
-    import signal  # here, because PYTHONPATH may have another of that name
-
     # Until hakmem.main handles the signal, Ctrl-C ends the process without a traceback from its imports.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     from hakmem.main import main as run
 
     run()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import List
 
 import pytest
 from cli_support import CLI
+from test_run import copied_checkout
 
 # The signal arrives while the imports run: Python sends it to itself when it looks for click.
 INTERRUPTED = """
@@ -32,6 +35,54 @@ def test_ctrl_c_during_the_imports(start: str) -> None:
     code = INTERRUPTED.replace("CLI", repr(str(CLI))) + STARTS[start].replace("CLI", repr(str(CLI)))
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def started(folder: Path, library: Path, line_at_start: str) -> List[Path]:
+    """./hakmem and the installed script, on a Python that runs a line while it starts."""
+    root = copied_checkout(folder, library)
+    venv = root / "build" / "venv"
+    (site,) = (venv / "lib").glob("python3*/site-packages")
+    (site / "at_start.pth").write_text(f"import {line_at_start}\n{root}/cli\n")
+    with (root / "cli" / "requirements.txt").open() as file:
+        sum_of = subprocess.run(["cksum"], stdin=file, capture_output=True, text=True, check=True).stdout
+    (venv / ".hakmem").write_text(f"{root} {sum_of}")
+    installed = folder / "bin" / "hakmem"
+    installed.parent.mkdir()
+    text = (CLI / "hakmem.in").read_text().replace("@to_python@", "../checkout/cli")
+    installed.write_text(text.replace("@HK_TOOL_PYTHON@", str(venv / "bin" / "python")))
+    installed.chmod(0o755)
+    return [root / "hakmem", installed]
+
+
+def test_ctrl_c_while_python_starts(library: Path, tmp_path: Path) -> None:
+    """Before any line of the tool, in what Python imports by itself."""
+    for path in started(tmp_path, library, "os, signal; os.kill(os.getpid(), signal.SIGINT)"):
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", ""), path
+
+
+def test_what_the_caller_ignores_stays_ignored(library: Path, tmp_path: Path) -> None:
+    """Also where Python ignores it too: a service of systemd ignores SIGPIPE."""
+    for path in started(tmp_path, library, "os"):
+        for ignored in (False, True):
+            trap = "trap '' PIPE; " if ignored else ""
+            words = [
+                "sh",
+                "-c",
+                f'{trap}exec "$@"',
+                "sh",
+                str(path),
+                "run",
+                "-q",
+                "--",
+                "grep",
+                "SigIgn",
+                "/proc/self/status",
+            ]
+            done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 0, done.stderr
+            mask = int(done.stdout.split()[1], 16)
+            assert bool(mask >> (signal.SIGPIPE - 1) & 1) == ignored, (path, done.stdout)
 
 
 # The command hears a signal, and one more arrives.

@@ -10,11 +10,11 @@ _KIB = 1024.0
 
 def seconds(value: float) -> str:
     """Three significant figures and a unit."""
-    if value < 0.001:
+    if value < 0.0009995:
         return f"{value * 1e6:.0f} µs"
-    if value < 1:
-        return f"{_three_figures(value * 1e3)} ms" if value < 0.9995 else "1.00 s"
-    return f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
+    if value < 0.9995:
+        return f"{_three_figures(value * 1e3)} ms"
+    return f"{value:.2f} s" if value < 99.995 else f"{value:.0f} s"
 
 
 def _three_figures(value: float) -> str:
@@ -23,15 +23,14 @@ def _three_figures(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """In the unit that fits."""
-    for unit, bytes_of_unit in (("GiB", _KIB**3), ("MiB", _KIB**2)):
-        if value >= bytes_of_unit:
-            return (
-                f"{value / bytes_of_unit:.2f} {unit}"
-                if value < 10 * bytes_of_unit
-                else f"{value / bytes_of_unit:.1f} {unit}"
-            )
-    return f"{value / _KIB:.0f} KiB" if value >= _KIB else f"{value:.0f} B"
+    """In the unit that fits: the next one from where the rounded figure would be 1024."""
+    if value < 1023.5:
+        return f"{value:.0f} B"
+    if value < 1023.5 * _KIB:
+        return f"{value / _KIB:.0f} KiB"
+    unit, bytes_of_unit = ("MiB", _KIB**2) if value < 1023.95 * _KIB**2 else ("GiB", _KIB**3)
+    figure = value / bytes_of_unit
+    return f"{figure:.2f} {unit}" if figure < 9.995 else f"{figure:.1f} {unit}"
 
 
 def exact_size(value: int) -> str:
@@ -57,7 +56,7 @@ class Metric:
 
 def per_operation(value: float) -> str:
     """Nanoseconds, as a micro workload's operation takes."""
-    return f"{value:.2f} ns" if value < 10 else f"{value:.1f} ns" if value < 1000 else seconds(value / 1e9)
+    return f"{value:.2f} ns" if value < 9.995 else f"{value:.1f} ns" if value < 999.5 else seconds(value / 1e9)
 
 
 TIME_PER_OPERATION = Metric("ns_per_operation", "time per operation", per_operation)

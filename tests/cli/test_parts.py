@@ -213,13 +213,32 @@ def test_choosing(checkout: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0000015, "2 µs"), (0.0123, "12.3 ms"), (0.9999, "1.00 s"), (1.234, "1.23 s"), (123.4, "123 s")],
+    [
+        (0.0000015, "2 µs"),
+        (0.0123, "12.3 ms"),
+        (0.9999, "1.00 s"),
+        (1.234, "1.23 s"),
+        (123.4, "123 s"),
+        (0.0009994, "999 µs"),
+        (0.0009996, "1.00 ms"),
+        (99.994, "99.99 s"),
+        (99.996, "100 s"),
+    ],
 )
 def test_seconds(value: float, text: str) -> None:
     assert metrics.seconds(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(512, "512 B"), (1 << 20, "1.00 MiB"), (1.5 * (1 << 30), "1.50 GiB")])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (512, "512 B"), (1 << 20, "1.00 MiB"), (1.5 * (1 << 30), "1.50 GiB"),
+        # Where the figure, rounded, belongs to the next unit, or has a digit more before the point.
+        (1023.6, "1 KiB"), ((1 << 20) - 513, "1023 KiB"), ((1 << 20) - 512, "1.00 MiB"), ((1 << 20) - 1, "1.00 MiB"),
+        (9.994 * (1 << 20), "9.99 MiB"), (9.996 * (1 << 20), "10.0 MiB"), (1023.94 * (1 << 20), "1023.9 MiB"),
+        ((1 << 30) - 1, "1.00 GiB"),
+    ],
+)  # fmt: skip
 def test_sizes(value: float, text: str) -> None:
     assert metrics.size(value) == text
 

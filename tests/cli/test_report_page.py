@@ -76,9 +76,9 @@ def one(browser: Browser, selector: str) -> WebElement:
 
 def size(value: int) -> str:
     """Of our own, not the tool's: three places, in the unit that fits."""
-    for unit, amount in (("GiB", 1 << 30), ("MiB", MIB)):
-        if value >= amount:
-            return f"{value / amount:.{2 if value < 10 * amount else 1}f} {unit}"
+    for unit, amount, below in (("GiB", 1 << 30, 0.05), ("MiB", MIB, 0.5)):
+        if value >= amount * (1 - below / 1024):
+            return f"{value / amount:.{2 if value < 9.995 * amount else 1}f} {unit}"
     return f"{value} B" if value < 1024 else f"{value / 1024:.0f} KiB"
 
 

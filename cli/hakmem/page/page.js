@@ -2,10 +2,10 @@
 (() => {
   const of = (id) => document.getElementById(id);
   const sizeText = (bytes) => {
-    for (const [unit, one] of [["GiB", 2 ** 30], ["MiB", 2 ** 20]]) {
-      if (bytes >= one) return `${(bytes / one).toFixed(bytes < 10 * one ? 2 : 1)} ${unit}`;
-    }
-    return bytes < 1024 ? `${bytes} B` : `${Math.round(bytes / 1024)} KiB`;
+    if (bytes < 1024) return `${bytes} B`;
+    if (bytes < 1023.5 * 2 ** 10) return `${Math.round(bytes / 2 ** 10)} KiB`;
+    const [unit, one] = bytes < 1023.95 * 2 ** 20 ? ["MiB", 2 ** 20] : ["GiB", 2 ** 30];
+    return `${(bytes / one).toFixed(bytes < 9.995 * one ? 2 : 1)} ${unit}`;
   };
 
   // ---- Tables: a click on a head sorts, largest first; another one turns it round.

@@ -13,12 +13,12 @@ import jsonschema
 import pytest
 from cli_support import ROOT, Tool
 from click.testing import CliRunner
-from hakmem import followed, process_files
+from hakmem import attach, followed, process_files, stats_summary
 from hakmem.attach import Replaced
 from hakmem.errors import Failure
 from hakmem.followed import Ended, Followed
 from hakmem.main import cli
-from hakmem.top.history import History, Look, parse
+from hakmem.top.history import History, Look, figures_needed, parse
 from hakmem.top.picture import Frame, draw, waiting
 from hakmem.top.sparkline import sparkline
 from watched_support import BLOCK_BYTES, DEADLINE_SECONDS, Watched, plain, wait_until
@@ -331,6 +331,56 @@ def test_the_history(document: Dict[str, Any]) -> None:
 def test_an_answer_of_another_kind(answer: bytes) -> None:
     with pytest.raises(Failure, match=r"no statistics|another version"):
         parse(answer)
+
+
+def broken(document: Any) -> Iterator[Any]:
+    """The document without each of its figures, and with a word or nothing in its place."""
+    for key in document if isinstance(document, dict) else range(min(1, len(document))):
+        if isinstance(document[key], (dict, list)):
+            for part in broken(document[key]):
+                yield {**document, key: part} if isinstance(document, dict) else [part, *document[1:]]
+        if isinstance(document, dict):
+            yield {name: value for name, value in document.items() if name != key}
+        for value in ("word", None):
+            yield {**document, key: value} if isinstance(document, dict) else [value, *document[1:]]
+
+
+def test_an_answer_that_lacks_a_figure(document: Dict[str, Any]) -> None:
+    """Of an older library, or of a program that answers itself."""
+    refused = 0
+    for one in broken(document):
+        for show in (summary, picture):
+            try:
+                assert show(one)
+            except Failure as failure:
+                refused += 1
+                assert failure.message.startswith("the process")
+    assert refused > 100
+
+
+def summary(document: Dict[str, Any]) -> List[str]:
+    with figures_needed():
+        return stats_summary.lines(parse(json.dumps(document).encode()).document, 7, "a program")
+
+
+def picture(document: Dict[str, Any]) -> List[str]:
+    history = History()
+    for seconds in (0, 1):
+        look = parse(json.dumps(document).encode())
+        with figures_needed():
+            history.add(Look(look.seconds + seconds, look.document))
+    with figures_needed():
+        return [line.plain for line in draw(history, Frame(7, "a program", 1.0))]
+
+
+@pytest.mark.parametrize("words", [["stats"], ["top", "--once"]])
+def test_of_a_process_that_answers_without_a_figure(
+    words: List[str], watched: Watched, document: Dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del document["live"]
+    monkeypatch.setattr(attach.Attached, "ask", lambda *_: json.dumps(document).encode())
+    done = CliRunner().invoke(cli, [*words, str(watched.pid)])
+    assert (done.exit_code, done.output) == (125, "hakmem: the process's answer has no live: another version?\n")
 
 
 def test_sparklines() -> None:

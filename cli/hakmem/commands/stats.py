@@ -13,7 +13,7 @@ from hakmem.errors import escaped
 from hakmem.folding import fold, known_columns
 from hakmem.one_of import one_of
 from hakmem.process_or_program import PID
-from hakmem.top.history import parse
+from hakmem.top.history import figures_needed, parse
 
 # Below the first figures, in a terminal that is too narrow for a line.
 _INDENT = " " * 12
@@ -37,7 +37,8 @@ def stats(form: Optional[str], pid: int) -> None:
     with attach(pid) as attached:
         if form is None:
             now = parse(attached.ask("stats json")).document
-            lines = stats_summary.lines(now, pid, escaped(attached.process.name))
+            with figures_needed():
+                lines = stats_summary.lines(now, pid, escaped(attached.process.name))
             click.echo("\n".join(part for line in lines for part in fold(line, known_columns(), _INDENT)))
             next_step.tell(f"hakmem explain {pid}, or hakmem stats --all {pid}")
         else:

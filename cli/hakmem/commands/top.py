@@ -19,7 +19,7 @@ from hakmem.followed import Ended, Followed
 from hakmem.process_or_program import PID
 from hakmem.seconds import Time
 from hakmem.streams import OutputLost
-from hakmem.top.history import History, Look, parse
+from hakmem.top.history import History, Look, figures_needed, parse
 from hakmem.top.looker import COMMAND, Looker
 from hakmem.top.picture import Frame, draw, waiting
 from hakmem.top.terminal import QUIT, STOP, Lines, Terminal
@@ -113,9 +113,11 @@ def _print_text(
 ) -> None:
     console = Console(highlight=False, soft_wrap=True)
     width = fitting.columns(_WIDTH_OF_FILES)
-    history.add(parse(answer))
     frame = Frame(process.pid, process.name, interval, width=width, is_ascii=_is_ascii(console))
-    lines = draw(history, frame)
+    look = parse(answer)
+    with figures_needed():
+        history.add(look)
+        lines = draw(history, frame)
     if rows is not None and len(lines) > rows:
         lines = [*lines[: rows - 1], Text(f"next: hakmem top --once --all {process.pid}", style="dim")]
     for line in lines:
@@ -145,10 +147,13 @@ def _watch(process: Followed, console: Console, interval: float) -> None:
                 if isinstance(found, Ended):
                     raise found
                 if isinstance(found, Look):
-                    history.add(found)
+                    with figures_needed():
+                        history.add(found)
             width, height = console.size
             frame = Frame(process.pid, process.name, interval, trouble, width, height, _is_ascii(console))
-            terminal.draw(draw(history, frame) if history.looks else waiting(frame))
+            with figures_needed():
+                lines = draw(history, frame) if history.looks else waiting(frame)
+            terminal.draw(lines)
             heard = terminal.wait()
     sys.stdout.flush()
     if terminal.stopped_by and terminal.stopped_by not in _GOOD_ENDS:

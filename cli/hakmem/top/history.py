@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Deque, Dict, List
+from typing import Any, Callable, Deque, Dict, Iterator, List
 
 from hakmem.errors import Failure
 from hakmem.explain.snapshot import with_new_names
@@ -36,6 +37,17 @@ def parse(answer: bytes) -> Look:
     if schema != SCHEMA:
         raise Failure(f"the process answers by schema {schema}, and this tool reads {SCHEMA} alone: another version?")
     return Look(seconds, document)
+
+
+@contextmanager
+def figures_needed() -> Iterator[None]:
+    """Around code that shows figures of an answer. Raises a Failure where one is missing, or is no number."""
+    try:
+        yield
+    except KeyError as missing:
+        raise Failure(f"the process's answer has no {missing.args[0]}: another version?") from None
+    except (AttributeError, TypeError, ValueError):
+        raise Failure("the process's answer has a figure that is no number: another version?") from None
 
 
 class History:

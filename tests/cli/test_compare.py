@@ -11,6 +11,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 from cli_support import Tool
@@ -210,7 +211,7 @@ import signal, socket, sys
 mode, port = sys.argv[1], int(sys.argv[2])
 if mode == 'dies': sys.exit('cannot start')
 if mode == 'stubborn': signal.signal(signal.SIGTERM, signal.SIG_IGN)
-listener = socket.create_server(('127.0.0.1', port))
+listener = socket.create_server(('127.0.0.1', port), reuse_port=True)
 if mode == 'deaf': listener.close()
 hoard = []
 while True:
@@ -233,10 +234,12 @@ sys.exit(0 if peer.recv(10) == b'done' else 'no answer')
 
 
 @pytest.fixture
-def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def port() -> Iterator[int]:
+    """One that stays bound, so that no other process gets it: only a server that shares it (SO_REUSEPORT) listens."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])
 
 
 def serve(tool: Tool, port: int, mode: str, load: str | None = None, rounds: int = 1):  # type: ignore[no-untyped-def]

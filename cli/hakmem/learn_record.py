@@ -5,12 +5,10 @@ All numbers have the lowest byte first.
 
 from __future__ import annotations
 
-import stat
 import struct
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
 from typing import Optional, Tuple
 
 from hakmem.errors import Failure
@@ -80,11 +78,8 @@ def parse(content: bytes, name: str) -> Record:
 
 def read(name: str) -> Record:
     """Reads a file."""
-    path = Path(name)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise Failure(f"{name} is not a regular file")
-        with path.open("rb") as file:
+        with open(name, "rb") as file:
             return parse(file.read(LENGTH + 1), name)
     except OSError as error:
         raise Failure(f"cannot read {name}: {error.strerror}") from None

@@ -248,8 +248,17 @@ def test_wrong_usage(tool: Tool, tmp_path: Path) -> None:
     assert tool("learn", "merge", "-o", "all", "missing").stderr == (
         "hakmem: cannot read missing: No such file or directory\n"
     )
-    assert tool("learn", "merge", "-o", "all", ".").stderr == "hakmem: . is not a regular file\n"
+    assert tool("learn", "merge", "-o", "all", ".").stderr == "hakmem: cannot read .: Is a directory\n"
     assert tool("learn", "merge", "-o", "no/such/folder", "good").returncode == 125
+
+
+def test_of_pipes(tool: Tool, tmp_path: Path) -> None:
+    """As a shell's `<(...)` names them."""
+    write(tmp_path, "good", record())
+    words = ["bash", "-c", '"$@" <(cat good) <(cat good)', "bash", *tool.words("learn", "merge", "-q", "-o", "all")]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "all").stat().st_size == (tmp_path / "good").stat().st_size
 
 
 # The library itself.

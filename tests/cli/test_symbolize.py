@@ -122,6 +122,19 @@ def test_other_lines_stay(tool: Tool, tmp_path: Path) -> None:
     assert done.stdout == b"one\ttwo\\x0cthree\\u2028\n\ncaf\xe9\\x1b[31m\nlast\n"
 
 
+def test_of_a_pipe(tool: Tool) -> None:
+    """As a shell's `<(...)` names it."""
+    words = ["bash", "-c", '"$@" <(echo line)', "bash", *tool.words("symbolize")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "line\n", "")
+
+
+@pytest.mark.parametrize(("name", "reason"), [(".", "Is a directory"), ("no", "No such file or directory")])
+def test_a_file_that_cannot_be_read(tool: Tool, name: str, reason: str) -> None:
+    done = tool("symbolize", name)
+    assert (done.returncode, done.stderr) == (125, f"hakmem: cannot read {name}: {reason}\n")
+
+
 def test_a_closed_input(tool: Tool) -> None:
     words = ["sh", "-c", 'exec "$@" <&-', "sh", *tool.words("symbolize")]
     done = subprocess.run(words, cwd=tool.folder, capture_output=True, text=True, timeout=60, check=False)

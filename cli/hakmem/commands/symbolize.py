@@ -10,7 +10,6 @@ import click
 
 from hakmem.errors import Failure, escaped, say
 from hakmem.profile.log import named, names_of
-from hakmem.regular_file import open_regular
 from hakmem.schemas import SCHEMAS
 
 
@@ -63,7 +62,7 @@ def _read(file: Optional[str]) -> str:
             raise Failure("cannot read standard input: it is closed")
         return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     try:
-        with open_regular(file) as stream:
+        with open(file, "rb") as stream:
             return stream.read().decode("utf-8", "surrogateescape")
     except OSError as error:
         raise Failure(f"cannot read {file}: {error.strerror}") from None

@@ -76,6 +76,11 @@ def shown(name: str) -> str:
     return name or "''"
 
 
+def cannot_read(name: str, error: OSError) -> Failure:
+    """The Failure of a file that the user names."""
+    return Failure(f"cannot read {shown(name)}: {error.strerror}")
+
+
 def write_stderr(text: str) -> None:
     """Writes to stderr only, and never fails: a closed stderr changes neither exit code nor the program's output."""
     if sys.stderr is not None:

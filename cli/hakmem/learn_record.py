@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Optional, Tuple
 
-from hakmem.errors import Failure
+from hakmem.errors import Failure, cannot_read
 
 MAGIC = b"hkLEARN\n"
 VERSION = 1
@@ -82,7 +82,7 @@ def read(name: str) -> Record:
         with open(name, "rb") as file:
             return parse(file.read(LENGTH + 1), name)
     except OSError as error:
-        raise Failure(f"cannot read {name}: {error.strerror}") from None
+        raise cannot_read(name, error) from None
 
 
 def timeout_ms(price: int, candidate: int) -> Optional[int]:

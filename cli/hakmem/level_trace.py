@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, List, Sequence, Tuple
 
-from hakmem.errors import Failure
+from hakmem.errors import Failure, cannot_read
 
 MAGIC = b"hkLEVEL\n"
 VERSION = 1
@@ -68,9 +68,10 @@ def _put(payload: bytearray, value: int) -> None:
 def read(name: str) -> Trace:
     """The trace in the file of this name; a Failure says at which byte it is damaged."""
     try:
-        data = Path(name).read_bytes()
+        with open(name, "rb") as file:
+            data = file.read()
     except OSError as error:
-        raise Failure(f"cannot read {name}: {error.strerror}") from None
+        raise cannot_read(name, error) from None
     return _Reader(name, data).trace()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Callable, List, Optional, Sequence
 
 from hakmem.engine import Child, Ended, Launch, Watch
-from hakmem.errors import STOPPING_SIGNALS, Failure, Interrupted
+from hakmem.errors import STOPPING_SIGNALS, Failure, Interrupted, cannot_read
 from hakmem.memory import Sample
 from hakmem.metrics import CPU, MAJOR, MEAN, MINOR, PEAK, PEAK_TREE, WALL, Figures
 from hakmem.preload_plan import Prepared
@@ -143,7 +143,7 @@ class Streams:
         try:
             found = os.open(self._task.stdin, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise Failure(f"cannot read {self._task.stdin}: {error.strerror}") from None
+            raise cannot_read(self._task.stdin, error) from None
         if stat.S_ISDIR(os.fstat(found).st_mode):
             raise Failure(f"cannot read {self._task.stdin}: it is a directory")
         return found

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Dict, List, Optional
 
 from hakmem import __version__
-from hakmem.errors import Failure
+from hakmem.errors import Failure, shown
 
 LIBRARY = "libhakmem.so"
 FAST_LIBRARY = "libhakmem-fast.so"
@@ -108,7 +108,7 @@ def named_library(given: str) -> Path:
     """The library that the caller named."""
     library = Path(given).resolve()
     if not library.is_file():
-        raise Failure(f"no library {given}")
+        raise Failure(f"no library {shown(given)}")
     return library
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, List, Optional, Sequence
 
 from hakmem import paths
-from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.errors import EXIT_USAGE, Failure, shown
 from hakmem.level_trace import Trace
 
 LIBRARY = "libhakmem-policy.so"
@@ -115,7 +115,7 @@ def _numbers(values: Sequence[int]) -> Any:
 def _find(given: Optional[str]) -> Path:
     if given is not None:
         if not Path(given).is_file():
-            raise Failure(f"no library {given}")
+            raise Failure(f"no library {shown(given)}")
         return Path(given).resolve()
     found = paths.find_library(LIBRARY)
     if found is None:

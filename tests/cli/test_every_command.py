@@ -165,6 +165,29 @@ def test_wrong_arguments(world: World, words: Tuple[str, ...], code: int, told: 
 @pytest.mark.parametrize(
     "line",
     [
+        "diff '' ''", "explain ''", "explain --profile '' PID", "learn merge ''", "learn replay ''",
+        "profile --input ''", "profile --sites ''", "report -o x.html --from ''", "symbolize ''",
+        "compare -q --stdin '' -- PROGRAM",
+    ],
+)  # fmt: skip
+def test_a_file_without_a_name(world: World, line: str) -> None:
+    done = world.run(world.words(line))
+    assert (done.returncode, done.stderr) == (125, "hakmem: cannot read '': No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["run --json '' -- PROGRAM", "report -o '' PID", "compare --csv '' -- PROGRAM", "metrics --all --targets ''"],
+)
+def test_a_result_without_a_name(world: World, line: str) -> None:
+    done = world.run(world.words(line))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "the FILE of an option is empty; - is standard output" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "profile --seconds N 1", "report -o x.html --seconds N 1", "top --interval N 1", "metrics --all --every N",
         "compare --timeout N true", "compare --settle N true", "bench --minutes N",
     ],

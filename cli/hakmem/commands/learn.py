@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem import fitting, learn_merge, learn_record, level_trace, next_step, plot, plot_learn, table
-from hakmem.errors import EXIT_USAGE, Failure, escaped, plural, say
+from hakmem.errors import EXIT_USAGE, Failure, cannot_read, escaped, plural, say
 from hakmem.folding import columns_of_stderr
 from hakmem.learn_record import Record
 from hakmem.learn_replay import Replay, as_json, timeout_text
@@ -121,7 +121,7 @@ def _without_copies(names: Sequence[str]) -> List[str]:
         try:
             status = os.stat(name)
         except OSError as error:
-            raise Failure(f"cannot read {name}: {error.strerror}") from None
+            raise cannot_read(name, error) from None
         earlier = seen.setdefault((status.st_dev, status.st_ino), name)
         if earlier != name or name in kept:
             say(f"{name} is the same file as {earlier}: it counts once")

@@ -8,7 +8,7 @@ from typing import List, Optional, Tuple
 
 import click
 
-from hakmem.errors import Failure, escaped, say
+from hakmem.errors import Failure, cannot_read, escaped, say
 from hakmem.profile.log import named, names_of
 from hakmem.schemas import SCHEMAS
 
@@ -65,4 +65,4 @@ def _read(file: Optional[str]) -> str:
         with open(file, "rb") as stream:
             return stream.read().decode("utf-8", "surrogateescape")
     except OSError as error:
-        raise Failure(f"cannot read {file}: {error.strerror}") from None
+        raise cannot_read(file, error) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List
 
-from hakmem.errors import Failure
+from hakmem.errors import Failure, cannot_read
 from hakmem.json_text import decode as decode_json
 from hakmem.json_text import is_figure
 from hakmem.old_figures import OLD_FIGURES
@@ -79,7 +79,7 @@ def read(path: str) -> bytes:
         with open(path, "rb") as file:
             data = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}") from None
+        raise cannot_read(path, error) from None
     if len(data) > _MOST_BYTES:
         raise Failure(f"{path} is larger than {_MOST_BYTES >> 20} MiB: it is no statistics snapshot")
     return data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Tuple
 
-from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.errors import EXIT_USAGE, Failure, cannot_read
 from hakmem.explain import snapshot
 from hakmem.json_text import decode, is_figure
 from hakmem.profile.model import OBJECTS_OF, Profile, names_of
@@ -60,7 +60,7 @@ def load(path: str) -> Any:
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}") from None
+        raise cannot_read(path, error) from None
     return _snapshot(data, path) if is_json(data) else parse(data, path)
 
 

@@ -10,7 +10,7 @@ import io
 import zlib
 from typing import Any, Dict, List, Tuple
 
-from hakmem.errors import Failure
+from hakmem.errors import Failure, cannot_read
 from hakmem.profile.model import Frame, Label, Location, Mapping, Profile, Sample
 from hakmem.profile.schema import profile_class
 
@@ -25,7 +25,7 @@ def read(path: str) -> Profile:
         with open(path, "rb") as file:
             data = file.read(_MOST_BYTES)
     except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}") from None
+        raise cannot_read(path, error) from None
     return parse(data, path)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
-from hakmem.errors import Failure
+from hakmem.errors import Failure, cannot_read
 from hakmem.json_text import decode, figure
 from hakmem.profile.answer_stacks import AnswerStacks
 from hakmem.profile.model import Profile, Sample
@@ -55,7 +55,7 @@ def read(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read(_MOST_BYTES)
     except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}") from None
+        raise cannot_read(path, error) from None
 
 
 def parse(data: bytes, name: str) -> SiteList:

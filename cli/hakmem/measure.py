@@ -141,12 +141,16 @@ class Streams:
         if self._task.stdin is None:
             return self._null
         try:
-            found = os.open(self._task.stdin, os.O_RDONLY | os.O_CLOEXEC)
+            mode = os.stat(self._task.stdin).st_mode
+            if stat.S_ISDIR(mode):
+                raise Failure(f"cannot read {self._task.stdin}: it is a directory")
+            if stat.S_ISFIFO(mode):
+                raise Failure(
+                    f"{self._task.stdin} is a pipe: only the first run could read it, and each needs all of it"
+                )
+            return os.open(self._task.stdin, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise cannot_read(self._task.stdin, error) from None
-        if stat.S_ISDIR(os.fstat(found).st_mode):
-            raise Failure(f"cannot read {self._task.stdin}: it is a directory")
-        return found
 
     def launch(self, program: Program, prepared: Prepared, sample: bool = True) -> Launch:
         """How to start a program with these streams."""

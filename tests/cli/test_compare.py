@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
@@ -83,6 +84,10 @@ def test_input_from_a_file(tool: Tool, tmp_path: Path) -> None:
         ).returncode
         == 0
     )
+    piped = ["bash", "-c", '"$@" --stdin <(echo ok) -- true', "bash", *tool.words("compare", *TWO, "-q")]
+    done = subprocess.run(piped, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "is a pipe: only the first run could read it" in done.stderr
     for name, told in (("missing", "No such file"), (".", "it is a directory")):
         done = tool("compare", *TWO, "-q", "--rounds", "1", "--stdin", name, "--", "true")
         assert done.returncode == 125 and f"cannot read {name}: {told}" in done.stderr
@@ -164,8 +169,6 @@ def test_matplotlib_missing(tool: Tool, tmp_path: Path) -> None:
     hidden = "import sys; sys.modules['matplotlib'] = None; "
     words = tool.words("compare", *TWO, "--plot", "p.svg", "--", "true")
     words[3] = hidden + words[3]
-    import subprocess
-
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 125
     assert "plots need matplotlib" in done.stderr

@@ -85,6 +85,15 @@ def test_what_the_caller_ignores_stays_ignored(library: Path, tmp_path: Path) ->
             assert bool(mask >> (signal.SIGPIPE - 1) & 1) == ignored, (path, done.stdout)
 
 
+def test_the_name_of_the_process(library: Path, tmp_path: Path) -> None:
+    """By which pidof and killall find an installed tool."""
+    installed = started(tmp_path, library, "os")[1]
+    script = "read -r _ _ _ tool _ </proc/$PPID/stat; cat /proc/$tool/comm"  # the launcher's parent
+    words = [installed, "run", "-q", "--", "sh", "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "hakmem\n"), done.stderr
+
+
 # The command hears a signal, and one more arrives.
 AGAIN = """
 import atexit, os, signal, sys

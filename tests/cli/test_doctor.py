@@ -26,6 +26,16 @@ def test_nothing_keeps_it_from_working(tool: Tool, calls: Path) -> None:
     assert f"Nothing keeps hakmem from working in {calls}" in " ".join(done.stdout.split())
 
 
+def test_the_next_command_is_the_examined_one(tool: Tool, library: Path, tmp_path: Path) -> None:
+    """With its arguments and options, also where a shell runs it."""
+    script = tmp_path / "script"
+    script.write_text("echo no first line of its own\n")
+    script.chmod(0o755)
+    lines = tool("doctor", "--library", library, "--", "./script", "two words").stdout.splitlines()
+    assert lines[-1] == f"next: hakmem run --library {library} -- ./script 'two words'"
+    assert tool("doctor").stdout.splitlines()[-1] == "next: hakmem run -- PROGRAM"
+
+
 def test_without_a_program(tool: Tool) -> None:
     done = tool("doctor")
     assert done.returncode == 0 and "Nothing keeps hakmem from working here" in done.stdout

@@ -42,7 +42,8 @@ def doctor(library_name: Optional[str], json_file: Optional[str], command: Tuple
         examination = examine(KernelFiles(), variables, library, program)
         failures = write_each([(output, lambda: json.dumps(examination.as_json(), indent=1) + "\n")])
     if json_file != "-":
-        _print(examination)
+        typed = [*next_step.options({"--library": library_name}), "--", *(command or ["PROGRAM"])]
+        _print(examination, f"hakmem run {next_step.words(typed)}")
     end_with(failures)
     sys.exit(0 if examination.works else EXIT_CANNOT)
 
@@ -55,7 +56,7 @@ def _find_library(program: Optional[Program], variables: Mapping[str, str]) -> O
     return paths.find_library()
 
 
-def _print(examination: Examination) -> None:
+def _print(examination: Examination, next_command: str) -> None:
     out = table.console()
     if out.width < _NARROWEST_TABLE:
         _print_list(out, examination)
@@ -63,6 +64,9 @@ def _print(examination: Examination) -> None:
         _print_table(out, examination)
     out.print()
     _sum_up(out, examination)
+    if examination.works:
+        for line in next_step.lines(next_command, out.width):
+            out.print(Text(line, style="dim"), soft_wrap=True)
 
 
 def _print_list(out: Console, examination: Examination) -> None:
@@ -105,7 +109,3 @@ def _sum_up(out: Console, examination: Examination) -> None:
     where = "here" if examination.program is None else f"in {examination.program}"
     verdict = f"Nothing keeps hakmem from working {where}" if examination.works else f"hakmem does not work {where}"
     fitting.print_words(out, verdict + (f": {', '.join(told)}." if told else "."), "bold")
-    if examination.works:
-        program = next_step.words([examination.program]) if examination.program is not None else "PROGRAM"
-        for line in next_step.lines(f"hakmem run -- {program}", out.width):
-            out.print(Text(line, style="dim"), soft_wrap=True)

@@ -306,6 +306,14 @@ def test_a_snapshot_is_no_profile_and_the_other_way_round(tool: Tool, tmp_path: 
     assert (done.returncode, "is damaged" in done.stderr) == (125, True)
 
 
+def test_the_next_command_has_the_same_profile(tool: Tool, tmp_path: Path) -> None:
+    plain, known = save(tmp_path, "s.json", snapshot()), save(tmp_path, "sites.json", sites())
+    (tip,) = re.findall(r"^next: hakmem (.*)$", tool("explain", plain, "--profile", known).stdout, re.MULTILINE)
+    assert tip == f"report -o page.html --profile {known} --from {plain}"
+    assert tool(*tip.split()).returncode == 0
+    assert tool("explain", plain).stdout.endswith(f"next: hakmem report -o page.html --from {plain}\n")
+
+
 def test_no_file(tool: Tool) -> None:
     done = tool("explain", "nothing.json")
     assert (done.returncode, done.stderr) == (125, "hakmem: cannot read nothing.json: No such file or directory\n")

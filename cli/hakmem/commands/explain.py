@@ -39,8 +39,8 @@ def explain(profile: Optional[str], json_file: Optional[str], subject: str) -> N
         failures = write_each([(output, lambda: json.dumps(as_json(evidence, explanation), indent=1) + "\n")])
     if json_file != "-":
         click.echo("\n".join(printable(line) for line in lines(evidence, explanation)))
-        flag = "" if is_process(subject) else "--from "
-        next_step.tell(f"hakmem report -o page.html {flag}{next_step.words([subject])}")
+        given = next_step.options({"--profile": profile, "--from": not is_process(subject)})
+        next_step.tell(f"hakmem report {next_step.words(['-o', 'page.html', *given, subject])}")
     end_with(failures)
 
 

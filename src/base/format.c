@@ -12,7 +12,7 @@ void hk_format_init(hk_format_t *format, char *buffer, size_t capacity) {
   format->text = buffer;
   format->capacity = capacity;
   format->length = 0;
-  format->is_truncated = false;
+  format->left_out = 0;
   format->grow = NULL;
   buffer[0] = '\0';
 }
@@ -26,7 +26,7 @@ bool hk_format_has_room(hk_format_t *format, size_t bytes) {
 
 static void append_char(hk_format_t *format, char character) {
   if (!hk_format_has_room(format, 1)) {
-    format->is_truncated = true;
+    format->left_out++;
     return;
   }
   format->text[format->length++] = character;
@@ -88,7 +88,7 @@ void hk_format_pad(hk_format_t *format, size_t column) {
   size_t line_start = format->length;
   while (line_start > 0 && format->text[line_start - 1] != '\n') line_start--;
   for (size_t written = format->length - line_start; written < column; written++) {
-    if (format->is_truncated) return; /* bounds the steps for a wrong column */
+    if (format->left_out > 0) return; /* bounds the steps for a wrong column */
     append_char(format, ' ');
   }
 }

@@ -14,9 +14,9 @@ HK_C_BEGIN
  * owns it; one thread at a time uses it. */
 typedef struct hk_format {
   char *text;
-  size_t capacity;   /* with the zero byte; at least 1 */
-  size_t length;     /* without it */
-  bool is_truncated; /* something did not fit */
+  size_t capacity; /* with the zero byte; at least 1 */
+  size_t length;   /* without it */
+  size_t left_out; /* characters that did not fit */
   /* Gives the text a larger buffer with the same contents. Returns false when there is none. NULL: the buffer has a
    * fixed size. */
   bool (*grow)(struct hk_format *format);

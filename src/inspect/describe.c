@@ -148,8 +148,9 @@ static void describe_file(hk_format_t *out, const char *path) {
   hk_format_text(out, name);
 }
 
-/* Describes the allocation of a sampled block: its age and its call stack. Only samples have these. */
-static void describe_sample(hk_format_t *out, const hk_address_class_t *where) {
+/* Describes the allocation of a sampled block: its age and its call stack. Only samples have these. The stacks of other
+ * callers need not have room for its arrays. */
+static HK_NOINLINE void describe_sample(hk_format_t *out, const hk_address_class_t *where) {
   if (where->offset == 0) return;
   const hk_sample_t *sample = &where->sample;
   hk_format_print(out, ", sampled: %u bytes requested %u ms ago", sample->weight.requested_bytes,
@@ -224,16 +225,11 @@ void hk_describe(hk_format_t *out, uintptr_t address) {
 }
 
 size_t hakmem_describe(const void *address, char *buffer, size_t bytes) {
-  char line[HK_DESCRIBE_BYTES];
+  char nothing[1];
   hk_format_t text;
-  hk_format_init(&text, line, sizeof line);
+  hk_format_init(&text, bytes > 0 ? buffer : nothing, bytes > 0 ? bytes : sizeof nothing);
   hk_describe(&text, (uintptr_t)address);
-  if (bytes > 0) {
-    size_t kept = text.length < bytes ? text.length : bytes - 1;
-    memcpy(buffer, line, kept);
-    buffer[kept] = '\0';
-  }
-  return text.length;
+  return text.length + text.left_out;
 }
 
 /* ---- Leaks of a named heap. */

@@ -130,7 +130,7 @@ static bool answer(client_t *client, const char *line) {
   hk_format_t out;
   if (!hk_long_text_begin(&out, LEAST_BYTES)) return send_error(client, "no memory for the answer");
   const char *reason = hk_serve_command(&out, line, &client->profile_run, visit_may_go_on);
-  if (reason == NULL && out.is_truncated) reason = "the answer is too long";
+  if (reason == NULL && out.left_out > 0) reason = "the answer is too long";
   bool is_there = reason == NULL ? send_answer(client, &out) : send_error(client, reason);
   hk_long_text_end(&out);
   return is_there;

@@ -46,3 +46,15 @@ def test_stack_while_a_profile_runs(runner: Runner, program: Callable[[str], Pat
     """A sampled block's stack is walked with room that is not on it."""
     options = {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_RATE": rate, "HAKMEM_PROFILE_FILE": "-"}
     assert most_bytes(runner, program("stack_use"), options) <= MOST_WITH_PROFILE_BYTES
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_RATE": "1", "HAKMEM_PROFILE_FILE": "-"}, {"HAKMEM_GUARD": "1"}],
+    ids=["plain", "profile", "guard"],
+)
+@pytest.mark.usefixtures("hakmem_only", "checks_only")
+def test_describe_on_alternate_stack(runner: Runner, program: Callable[[str], Path], options: dict[str, str]) -> None:
+    """Any signal handler may call hakmem_describe, and many have an alternate stack of 8 KiB."""
+    outcome = runner.under([program("describe_in_handler")], env={"LD_BIND_NOW": "1", **options})
+    assert (outcome.code, outcome.errors()) == (0, "")

@@ -103,7 +103,7 @@ static void flush_idle_tiny(hk_heap_t *heap, unsigned class_index) {
   if (others < UINT_MAX && !hk_heap_is_sampled(heap)) hk_heap_effective_list(heap, class_index)->countdown = others;
 }
 
-/* Returns whether a flush of the bin may release a span. Beside a fresh list all blocks are in use, for none came back. */
+/* Returns whether a flush of the bin may release a span. Beside a fresh list all blocks are in use: none came back. */
 static bool is_worth_a_look(const hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   if (list->free == HK_LIST_END || heap->state[class_index].use == hk_bin_kept) return false;

@@ -41,11 +41,11 @@
 struct hk_part_table;
 typedef struct hk_named hk_named_t;
 
-/* Of a bin, as hk_heap_flush_idle_bin sees it. */
+/* Of a tiny class's bin, as hk_heap_flush_idle_bin sees it. */
 typedef enum {
   hk_bin_used, /* refilled since it was looked at last */
   hk_bin_idle, /* not refilled since then */
-  hk_bin_kept  /* idle, of a tiny class, with blocks in use: until as many blocks come back, or a refill */
+  hk_bin_kept  /* idle, with blocks in use: until as many blocks come back, or a refill */
 } hk_bin_use_t;
 
 /* The state that a bin needs on its slow path. */
@@ -59,7 +59,7 @@ typedef struct {
   uint8_t spilled;      /* mid: blocks spilled since the list last ran out; UINT8_MAX: that many or more */
   uint8_t guests : 7;   /* tiny: requests that a coarse class served instead */
   bool carved_zero : 1; /* mid: the last refill carved memory known to be zero */
-  uint8_t use;          /* hk_bin_use_t */
+  uint8_t use;          /* tiny: hk_bin_use_t */
 } hk_bin_state_t;
 
 /* A batch: blocks of one other heap that are sent together. */
@@ -135,6 +135,7 @@ struct hk_heap {
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
   bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
   uint8_t flush_hand;                        /* the class whose bin hk_heap_flush_idle_bin looked at last */
+  uint32_t most_slabs;                       /* the most that its spans and spare rows had at a growth: refill.c */
   bool is_short;                             /* no span has pages to give up behind its carved blocks: heap_flush.c */
   uint64_t shortened_ms;                     /* when its spans were last shortened (api/process_purge.c); 0: never */
   _Atomic(bool) busy;       /* a slow path is under way: a child of fork may find the heap half changed */

@@ -94,37 +94,31 @@ void hk_heap_flush(hk_heap_t *heap) { flush(heap, false); }
  * docs/experiments/2026-11-30-idle-bins.md). */
 #define COUNT_MOST 512u
 
+/* Returns whether a flush may release the bin's span. Beside a fresh list all blocks are in use: none came back. */
+static bool is_worth_a_look(const hk_heap_t *heap, unsigned class_index) {
+  const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
+  if (list->free == HK_LIST_END || hk_bin_is_fresh(list) || heap->state[class_index].use == hk_bin_kept) return false;
+  const hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
+  return span != NULL && hk_load_relaxed(&((hk_slab_t *)span)->carved) <= COUNT_MOST;
+}
+
 /* Where blocks are in use, nothing can be released before as many come back: the bin's countdown says when. A sampled
  * heap's countdown says other things; its bin waits for a refill. */
-static void flush_idle_tiny(hk_heap_t *heap, unsigned class_index) {
+static void flush_idle(hk_heap_t *heap, unsigned class_index) {
   unsigned length, others = flush_tiny(heap, class_index, &length);
   if (others == 0) return;
   heap->state[class_index].use = hk_bin_kept;
   if (others < UINT_MAX && !hk_heap_is_sampled(heap)) hk_heap_effective_list(heap, class_index)->countdown = others;
 }
 
-/* Returns whether a flush of the bin may release a span. Beside a fresh list all blocks are in use: none came back. */
-static bool is_worth_a_look(const hk_heap_t *heap, unsigned class_index) {
-  const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
-  if (list->free == HK_LIST_END || heap->state[class_index].use == hk_bin_kept) return false;
-  if (hk_class_is_mid(class_index)) return true;
-  if (hk_bin_is_fresh(list)) return false;
-  const hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
-  return span != NULL && hk_load_relaxed(&((hk_slab_t *)span)->carved) <= COUNT_MOST;
-}
-
 void hk_heap_flush_idle_bin(hk_heap_t *heap) {
-  for (unsigned steps = 1; steps < HK_CLASS_COUNT; steps++) {
-    unsigned class_index = heap->flush_hand = (uint8_t)(heap->flush_hand % (HK_CLASS_COUNT - 1) + 1);
-    hk_bin_state_t *state = &heap->state[class_index];
+  for (unsigned steps = 0; steps < HK_TINY_CLASS_MAX; steps++) {
+    unsigned class_index = heap->flush_hand = (uint8_t)(heap->flush_hand % HK_TINY_CLASS_MAX + 1);
     if (!is_worth_a_look(heap, class_index)) continue;
-    if (state->use == hk_bin_used) {
-      state->use = hk_bin_idle;
-    } else if (hk_class_is_mid(class_index)) {
-      hk_mid_spill(heap, class_index, 0);
-      return;
+    if (heap->state[class_index].use == hk_bin_used) {
+      heap->state[class_index].use = hk_bin_idle;
     } else {
-      flush_idle_tiny(heap, class_index);
+      flush_idle(heap, class_index);
       return;
     }
   }

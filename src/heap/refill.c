@@ -144,6 +144,16 @@ unsigned hk_refill_choose_class(hk_heap_t *heap, unsigned class_index, size_t al
   return coarse;
 }
 
+/* Flushes an idle bin, whose slab is then spare, where the heap would have more slabs than ever. A heap that comes back
+ * to a size that it had needs no look. */
+static void flush_before_growth(hk_heap_t *heap, unsigned class_index) {
+  if (hk_class_span_slabs(class_index) != 1 || hk_spare_has(heap, 1)) return;
+  uint32_t slabs = hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) + 1;
+  if (slabs <= heap->most_slabs) return;
+  hk_heap_flush_idle_bin(heap);
+  if (!hk_spare_has(heap, 1)) heap->most_slabs = slabs;
+}
+
 static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   if (hk_heap_has_incoming(heap)) (void)hk_remote_drain(heap);
   hk_stat_id_t stage = take_any(heap, class_index, straight);
@@ -158,7 +168,7 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
   if (hk_heap_total() > 1 && !hk_heap_is_part(heap) && /* all blocks in a part's spans are the part's */
       hk_steal_span(heap, class_index) && take_any(heap, class_index, straight) != hk_stat_refill_failed)
     return true;
-  if (!hk_spare_has(heap, hk_class_span_slabs(class_index))) hk_heap_flush_idle_bin(heap);
+  flush_before_growth(heap, class_index);
   hk_slab_t *span = hk_span_acquire(heap, class_index);
   if (span == NULL) {
     hk_stat_bump(&heap->stat, hk_stat_refill_failed, 1);

@@ -1,6 +1,7 @@
 /* heap/carve.h - L4. Carves: cuts blocks out of memory of a span that was not handed out yet. They come in the order of
- * addresses, the first ones in it from a place of their page that each slab has for itself; in a hardened build in a
- * random order within groups of neighbours. For the thread that has the heap. */
+ * addresses; a span's first ones begin at a place of the first page that depends on the slab, and those before it come
+ * last. In a hardened build they come in a random order within groups of neighbours. For the thread that has the
+ * heap. */
 #ifndef HK_HEAP_CARVE_H
 #define HK_HEAP_CARVE_H
 

@@ -45,7 +45,7 @@ typedef struct hk_named hk_named_t;
 typedef enum {
   hk_bin_used, /* refilled since it was looked at last */
   hk_bin_idle, /* not refilled since then */
-  hk_bin_kept  /* idle, with blocks in use: until as many blocks come back, or a refill */
+  hk_bin_kept  /* idle, with blocks in use: until as many blocks come back, at the latest until a refill */
 } hk_bin_use_t;
 
 /* The state that a bin needs on its slow path. */
@@ -135,9 +135,9 @@ struct hk_heap {
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
   bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
   uint8_t flush_hand;                        /* the class whose bin hk_heap_flush_idle_bin looked at last */
-  uint32_t most_slabs;                       /* the most that its spans and spare rows had at a growth: refill.c */
-  bool is_short;                             /* no span has pages to give up behind its carved blocks: heap_flush.c */
-  uint64_t shortened_ms;                     /* when its spans were last shortened (api/process_purge.c); 0: never */
+  uint32_t most_slabs;      /* the most of its spans and spare rows at a growth by one slab: refill.c */
+  bool is_short;            /* no span has pages to give up behind its carved blocks: heap_flush.c */
+  uint64_t shortened_ms;    /* when its spans were last shortened (api/process_purge.c); 0: never */
   _Atomic(bool) busy;       /* a slow path is under way: a child of fork may find the heap half changed */
   _Atomic(uint8_t) life;    /* hk_heap_life_t; written by the thread that has the heap or is about to */
   _Atomic(bool) is_flushed; /* an idle heap keeps nothing that it can give back (api/process_purge.c); until taken */

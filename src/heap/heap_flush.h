@@ -10,8 +10,8 @@
 void hk_heap_flush(hk_heap_t *heap);
 
 /* Flushes one bin of a tiny class that the heap has not refilled for long: releases its active span when none of the
- * blocks is in use. For a heap that is about to grow by a slab: the released one is spare, and serves. A program that
- * goes from one size to the next then keeps the memory of few sizes, not of all.
+ * blocks is in use. For a heap that is about to grow by a slab: the released one is spare where the heap keeps any, and
+ * serves. A program that goes from one tiny size to the next then keeps the memory of few of them, not of all.
  *
  * The bins are looked at in turn, as pages are by the clock algorithm (F. J. Corbato, A Paging Experiment with the
  * Multics System, 1968). A bin that was refilled since the last look is passed over once. For the thread that has the

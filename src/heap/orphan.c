@@ -23,8 +23,9 @@ static uint32_t count_given(hk_heap_t *heap, const hk_free_list_t *free_list, un
 }
 
 /* Makes a vanished owner's countdown valid. The owner may have vanished after it put a block back and before it counted
- * the block. So no list is known to be fresh any more, and the next free into a mid bin counts its list again. The draw
- * of a metered bin that is not counted is void. */
+ * the block. So no list is known to be fresh any more, and the next free into a mid bin counts its list again. It may
+ * have vanished after a countdown was over and before it acted: the next free would count down from 0 to
+ * HK_COUNTDOWN_FRESH. The draw of a metered bin that is not counted is void. */
 static void reset_countdown(hk_heap_t *heap, hk_free_list_t *free_list, unsigned class_index) {
   if (hk_class_is_mid(class_index)) {
     bool is_metered = hk_mid_is_metered(heap, class_index);
@@ -37,7 +38,7 @@ static void reset_countdown(hk_heap_t *heap, hk_free_list_t *free_list, unsigned
     return;
   }
   uint32_t length = count_given(heap, free_list, class_index);
-  if (hk_bin_is_fresh(free_list)) free_list->countdown = HK_COUNTDOWN_ACTIVE;
+  if (hk_bin_is_fresh(free_list) || free_list->countdown == 0) free_list->countdown = HK_COUNTDOWN_ACTIVE;
   hk_heap_note_length(heap, class_index, length);
 }
 

@@ -12,6 +12,7 @@
 #include "heap/spare.h"
 #include "heap/steal.h"
 #include "os/os.h"
+#include "space/shortage.h"
 
 /* Chosen: a class of a new thread starts with 4 KiB, or one block. Each time it gets a quarter more, to the end of the
  * span at most: a tiny class up to half a slab (measured: docs/experiments/2026-11-23-carving-step.md), a mid class up
@@ -145,8 +146,10 @@ unsigned hk_refill_choose_class(hk_heap_t *heap, unsigned class_index, size_t al
 }
 
 /* Flushes an idle bin, whose slab is then spare, where the heap would have more slabs than ever. A heap that comes back
- * to a size that it had needs no look. */
+ * to a size that it had needs no look. Nor has one where the slab would serve no other class: a hardened build keeps it
+ * for its class, and in a shortage of addresses spans are short. */
 static void flush_before_growth(hk_heap_t *heap, unsigned class_index) {
+  if (HK_HARDENED || hk_shortage_is_on()) return;
   if (hk_class_span_slabs(class_index) != 1 || hk_spare_has(heap, 1)) return;
   uint32_t slabs = hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) + 1;
   if (slabs <= heap->most_slabs) return;

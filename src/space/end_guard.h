@@ -1,5 +1,5 @@
 /* space/end_guard.h - L3. End guards: in a hardened build a slab of inaccessible addresses lies behind new slabs, so
- * that an overflow ends there. The descriptor of these addresses says so. They go back to the system with the slabs
+ * that an overflow ends there. The descriptor of these addresses says so. Most go back to the system with the slabs
  * before them: otherwise each superslab that comes and goes would leave a mapping behind. */
 #ifndef HK_SPACE_END_GUARD_H
 #define HK_SPACE_END_GUARD_H

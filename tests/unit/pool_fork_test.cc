@@ -125,6 +125,17 @@ HK_FRESH_TEST(Pool, NoOrphansListIsFresh) {
   }
 }
 
+// A bin whose idle look found blocks in use counts down to 0. The owner may vanish before it acts on that.
+HK_FRESH_TEST(Pool, NoFreeIntoAnOrphansBinMakesItFresh) {
+  std::vector<hk_heap_t *> heaps = TakeMany(2);
+  hk_block_t *one = Alloc(heaps[1], 8), *other = Alloc(heaps[1], 8);
+  (void)FreeOwn(heaps[1], one);
+  heaps[1]->bin[8].countdown = 0;
+  Repair(heaps[0]);
+  (void)FreeOwn(heaps[1], other);
+  EXPECT_FALSE(hk_bin_is_fresh(&heaps[1]->bin[8]));
+}
+
 // Whatever an adopted heap's bins are refilled with: calloc must not take a count for the word "fresh".
 HK_FRESH_TEST(Pool, NoMidListOfAnAdoptedOrphanLooksFresh) {
   for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {

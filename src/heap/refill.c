@@ -145,6 +145,9 @@ unsigned hk_refill_choose_class(hk_heap_t *heap, unsigned class_index, size_t al
   return coarse;
 }
 
+/* Chosen: a heap with fewer slabs, so below 1 MiB, has little to give up, and a small program needs no such code. */
+#define FLUSH_LEAST_SLABS 16u
+
 /* Flushes an idle bin, whose slab is then spare, where the heap would have more slabs than ever. A heap that comes back
  * to a size that it had needs no look. Nor has one where the slab would serve no other class: a hardened build keeps it
  * for its class, and in a shortage of addresses spans are short. */
@@ -152,7 +155,7 @@ static void flush_before_growth(hk_heap_t *heap, unsigned class_index) {
   if (HK_HARDENED || hk_shortage_is_on()) return;
   if (hk_class_span_slabs(class_index) != 1 || hk_spare_has(heap, 1)) return;
   uint32_t slabs = hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) + 1;
-  if (slabs <= heap->most_slabs) return;
+  if (slabs < FLUSH_LEAST_SLABS || slabs <= heap->most_slabs) return;
   hk_heap_flush_idle_bin(heap);
   if (!hk_spare_has(heap, 1)) heap->most_slabs = slabs;
 }

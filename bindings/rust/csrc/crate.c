@@ -47,8 +47,8 @@ bool hakmem_crate_profile_is_running(void) { return hk_profile_is_running(); }
 /* Puts the profile as gzipped profile.proto. Returns 0, 1 when no profile was started in this process, or 2 when `put`
  * returned false or the system had no memory. `put` may allocate: no lock is held. */
 int hakmem_crate_profile_write(bool (*put)(void *context, const void *bytes, size_t count), void *context) {
-  hk_profile_span_t span = hk_profile_span();
-  if (span.rate_bytes == 0) return 1;
+  hk_profile_facts_t facts = hk_profile_facts();
+  if (facts.rate_bytes == 0) return 1;
   receiver_t receiver = {.output = {receive}, .put = put, .context = context};
-  return hk_pprof_write(&receiver.output, &span) ? 0 : 2;
+  return hk_pprof_write(&receiver.output, &facts) ? 0 : 2;
 }

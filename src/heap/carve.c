@@ -62,17 +62,13 @@ static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here,
 /* The lowest bits of an address choose the set of a first cache, and these bits are 0 in the start of each slab. */
 #define SET_BITS 12
 
-/* Links the first `count` blocks of a span. The list begins at another place of the first page in each slab of a
- * superslab, and goes on with the blocks before that place at its end. A class's first blocks often live longest: if
- * every class began at the start of a slab, these would displace each other in the cache (measured:
+/* Returns the index of the block that a new span's list begins with: the blocks before it come last. It lies at another
+ * place of the first page in each slab of a superslab. A class's first blocks often live longest: if every class began
+ * at the start of a slab, these would displace each other in the cache (measured:
  * docs/experiments/2026-11-30-first-blocks.md). */
-static hk_block_t *link_first(uintptr_t start, unsigned count, unsigned per_slab, size_t block_bytes) {
+static unsigned first_index(uintptr_t start, size_t block_bytes, unsigned count) {
   size_t place = hk_hash(start / HK_SLAB_BYTES % HK_SUPERSLAB_SLABS) >> (64 - SET_BITS);
-  unsigned first = (unsigned)hk_smaller(place / block_bytes, count - 1);
-  hk_block_t *list = HK_LIST_END;
-  if (first > 0) list = link_downwards(start + (first - 1) * block_bytes, first, first, per_slab, block_bytes, list);
-  uintptr_t last = block_start(start, per_slab, block_bytes, count - 1);
-  return link_downwards(last, count - first, (count - 1) % per_slab + 1, per_slab, block_bytes, list);
+  return (unsigned)hk_smaller(place / block_bytes, count - 1);
 }
 
 /* Chosen: the number of neighbours that a hardened build links in a random order. In longer groups, blocks of the same
@@ -135,13 +131,14 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
     hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
     hk_keep_store_order();
   }
-  hk_block_t *list;
+  hk_block_t *list = HK_LIST_END;
   if (HK_HARDENED) {
     list = link_shuffled(heap, span, carved, count);
-  } else if (carved == 0) {
-    list = link_first(start, count, per_slab, block_bytes);
   } else {
-    list = link_downwards(last, count, last_index % per_slab + 1, per_slab, block_bytes, HK_LIST_END);
+    unsigned before = carved == 0 ? first_index(start, block_bytes, count) : 0;
+    if (before > 0)
+      list = link_downwards(start + (before - 1) * block_bytes, before, before, per_slab, block_bytes, list);
+    list = link_downwards(last, count - before, last_index % per_slab + 1, per_slab, block_bytes, list);
   }
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
   put_carved(heap, span, list, count);

@@ -262,8 +262,8 @@ class Watch:
 
 
 def _ignored_by_python() -> List[int]:
-    """The signals that Python ignores from its start on, and that this process's caller did not ignore. What starts
-    the tool tells Python which those were (`./hakmem`, hakmem.in); without that they are none, as nearly always."""
+    """The signals that Python ignores from its start on, and that this process's caller did not ignore. `./hakmem`
+    tells Python the caller's mask. An installed tool does not know it, and assumes that the caller ignores none."""
     told = sys._xoptions.get("ignored")
     try:
         callers = int(told, 16) if isinstance(told, str) else 0

@@ -118,7 +118,7 @@ HK_INLINE void give_slabs_back(hk_heap_t *heap, hk_slab_t *span, unsigned class_
   } else if (HK_HARDENED) {
     hk_class_slabs_put(span, class_index);
   } else {
-    hk_spare_put(heap, span);
+    hk_spare_put_span(heap, span);
   }
 }
 

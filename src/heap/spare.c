@@ -76,21 +76,18 @@ static void release_all(hk_list_t *rows) {
   hk_superslab_release_all(rows);
 }
 
-/* Gives the rows of the lists and the reserve to the superslabs. */
-static void flush(hk_heap_t *heap, hk_slab_t *reserve) {
+/* Gives the rows of the lists, and the reserve if `with_reserve`, to the superslabs. */
+static void flush(hk_heap_t *heap, bool with_reserve) {
   hk_list_t rows;
   hk_list_init(&rows);
   for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && hk_load_relaxed(&heap->spare_slabs) > 0; i++) {
     for (hk_slab_t *head; (head = take(heap, i)) != NULL;) hk_list_push_back(&rows, &head->link);
   }
-  if (reserve != NULL) hk_list_push_back(&rows, &reserve->link);
+  if (with_reserve && heap->reserve != NULL) {
+    hk_list_push_back(&rows, &heap->reserve->link);
+    heap->reserve = NULL;
+  }
   release_all(&rows);
-}
-
-static void flush_with_reserve(hk_heap_t *heap) {
-  hk_slab_t *reserve = heap->reserve;
-  heap->reserve = NULL;
-  flush(heap, reserve);
 }
 
 static void flush_sparse(hk_heap_t *heap) {
@@ -101,7 +98,7 @@ static void flush_sparse(hk_heap_t *heap) {
 }
 
 void hk_spare_flush(hk_heap_t *heap) {
-  flush_with_reserve(heap);
+  flush(heap, true);
   flush_sparse(heap);
   hk_heap_check_spare(heap);
 }
@@ -111,19 +108,19 @@ void hk_spare_flush(hk_heap_t *heap) {
 static void keep_reserve(hk_heap_t *heap) {
   if (heap->reserve == NULL) return;
   if (hk_load_relaxed(&heap->spare_slabs) + heap->reserve->slab_count > room(heap)) {
-    flush_with_reserve(heap);
+    flush(heap, true);
   } else {
     keep(heap, heap->reserve);
   }
 }
 
-void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
+static void put(hk_heap_t *heap, hk_slab_t *head, bool with_reserve) {
   unsigned slab_count = head->slab_count;
   head->zero = false;
   bool has_list = slab_count <= HK_RUN_MAX_SLABS;
   if (has_list && hk_load_relaxed(&heap->spare_slabs) + slab_count > room(heap)) {
     heap->spare_overflows++;
-    flush(heap, NULL);
+    flush(heap, with_reserve);
   }
   if (has_list && slab_count <= room(heap)) {
     keep(heap, head);
@@ -132,6 +129,10 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   }
   hk_heap_check_spare(heap);
 }
+
+/* Gives the reserve up where there is no room. The heap's next spans then get the slabs that its last ones left, which
+ * may be resident (measured: docs/experiments/2026-11-30-reserve-and-mid-bins.md). */
+void hk_spare_put_span(hk_heap_t *heap, hk_slab_t *head) { put(heap, head, true); }
 
 static bool keep_sparse(hk_heap_t *heap, hk_slab_t *head) {
   hk_list_t rows;
@@ -145,7 +146,7 @@ void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head) {
   bool is_listed = !hk_sparse_is_known(head) && hk_load_relaxed(&heap->spare_slabs) + head->slab_count <= room(heap);
   bool is_too_long = head->slab_count > HK_RUN_MAX_SLABS; /* it has grown in place: no request is for as many */
   if (HK_HARDENED || is_listed || is_too_long || !keep_sparse(heap, head)) {
-    hk_spare_put(heap, head);
+    put(heap, head, false); /* the next runs would make the reserve resident */
   } else {
     head->zero = false;
     hk_heap_check_spare(heap);

@@ -24,12 +24,13 @@ hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count);
  * whether they are known to be zero. Returns NULL when the system refuses. */
 hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count);
 
-/* Keeps the row at `head`, which has head->slab_count retired slabs. When there is no room, all other rows go to the
- * superslabs first, and so does the row itself when it exceeds the heap's room or HK_RUN_MAX_SLABS. The room grows as
- * often as it was too short, up to the options `spare_slabs` and `retain`. */
-void hk_spare_put(hk_heap_t *heap, hk_slab_t *head);
+/* Keeps the row at `head`, a span's head->slab_count retired slabs. When there is no room, all other rows and the
+ * reserve go to the superslabs first, and so does the row itself when it exceeds the heap's room or HK_RUN_MAX_SLABS.
+ * The room grows as often as it was too short, up to the options `spare_slabs` and `retain`. */
+void hk_spare_put_span(hk_heap_t *heap, hk_slab_t *head);
 
-/* The same for a closed run. Where there is no room, the heap may keep it as a sparse one. */
+/* The same for a closed run, but for the reserve, which stays. Where there is no room, the heap may keep the run as a
+ * sparse one. */
 void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head);
 
 /* Gives sparse runs back that the program no longer requests, some at a time. Called on slow paths. */

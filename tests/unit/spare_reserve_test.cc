@@ -182,14 +182,25 @@ HK_FRESH_TEST(Reserve, CostsNoMemoryAndIsGivenBackUntouched) {
   EXPECT_TRUE(again->zero);
 }
 
-HK_FRESH_TEST(Reserve, IsKeptWhenSlabsComeBack) {
+// A heap that has given up spans takes their slabs before untouched ones.
+HK_FRESH_TEST(Reserve, GoesWithSpansThatFindNoRoom) {
+  hk_option.spare_slabs = 8;
+  std::vector<hk_slab_t *> spans;
+  hk_heap_t *heap = NewHeapWithReserve(&spans);
+  for (hk_slab_t *span : spans) hk_span_release(heap, span);
+  EXPECT_EQ(heap->reserve, nullptr);
+  EXPECT_EQ(InUseSlabs(), KeptSlabs(heap));
+  for (size_t i = 0; i < spans.size(); i++) EXPECT_FALSE(NewSpan(heap, 1)->zero) << i;
+  EXPECT_TRUE(NewSpan(heap, 1)->zero);
+}
+
+HK_FRESH_TEST(Reserve, StaysWhereRunsFindNoRoom) {
   hk_option.spare_slabs = 8;
   std::vector<hk_slab_t *> spans;
   hk_heap_t *heap = NewHeapWithReserve(&spans);
   Reserve reserve = ReserveOf(heap);
-  for (hk_slab_t *span : spans) hk_span_release(heap, span); /* more than there is room for */
-  EXPECT_EQ(ReserveOf(heap), reserve) << "it costs nothing";
-  EXPECT_EQ(InUseSlabs(), KeptSlabs(heap) + reserve.slabs);
+  for (size_t slabs : {4, 4, 4}) ASSERT_TRUE(Put(heap, NewRun(slabs)));
+  EXPECT_EQ(ReserveOf(heap), reserve) << "it costs nothing, and the next runs leave it alone";
 }
 
 HK_FRESH_TEST(Reserve, WhatWasUsedComesFirst) {

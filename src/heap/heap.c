@@ -41,7 +41,6 @@ static void reset_class(hk_heap_t *heap, unsigned class_index) {
   state->partial = (hk_list_t){NULL, NULL};
   state->carve_count = state->room = 0;
   state->guests = 0;
-  state->use = hk_bin_used;
   state->spilled = 0;
 }
 
@@ -51,7 +50,7 @@ void hk_heap_reset(hk_heap_t *heap) {
   heap->sampling_state = 0; /* the heap follows the present state at its next slow path */
   hk_store_relaxed(&heap->span_slabs, 0);
   heap->spare_overflows = 0;
-  heap->most_slabs = 0;
+  heap->clock = (hk_clock_t){0};
   heap->damaged = NULL;
   heap->shortened_ms = 0;
   heap->is_short = false;

@@ -30,6 +30,7 @@
 #include "base/walk.h"
 #include "heap/attachment.h"
 #include "heap/bin.h"
+#include "heap/class_set.h"
 #include "heap/quarantine.h"
 #include "heap/sparse_run.h"
 #include "policy/sampling.h"
@@ -40,13 +41,6 @@
 
 struct hk_part_table;
 typedef struct hk_named hk_named_t;
-
-/* Of a tiny class's bin, as hk_heap_flush_idle_bin sees it. */
-typedef enum {
-  hk_bin_used, /* refilled since it was looked at last */
-  hk_bin_idle, /* not refilled since then */
-  hk_bin_kept  /* idle, with blocks in use: until as many blocks come back, at the latest until a refill */
-} hk_bin_use_t;
 
 /* The state that a bin needs on its slow path. */
 typedef struct {
@@ -59,7 +53,6 @@ typedef struct {
   uint8_t spilled;      /* mid: blocks spilled since the list last ran out; UINT8_MAX: that many or more */
   uint8_t guests : 7;   /* tiny: requests that a coarse class served instead */
   bool carved_zero : 1; /* mid: the last refill carved memory known to be zero */
-  uint8_t use;          /* tiny: hk_bin_use_t */
 } hk_bin_state_t;
 
 /* A batch: blocks of one other heap that are sent together. */
@@ -98,7 +91,14 @@ typedef struct {
 /* Of at_start: not known. Of until: not drawn yet. */
 #define HK_COUNTDOWN_UNKNOWN UINT32_MAX
 
-#define HK_OFFER_WORDS ((HK_CLASS_COUNT + 63) / 64)
+/* Which bins are idle: idle_bin.h. */
+typedef struct {
+  hk_class_set_t candidates; /* bins that were refilled; a tiny class's leaves when it is flushed, until a refill, or
+                                until as many blocks came back as were in use */
+  hk_class_set_t refilled;   /* since the last look */
+  uint8_t hand;              /* the class whose bin was flushed last */
+  uint32_t most_slabs;       /* of the heap's spans and spare rows at a growth that no idle bin served */
+} hk_clock_t;
 
 /* Chosen: the batches of a heap. Where two owners have the same place, the batch for one is sent when the other gets
  * a block. */
@@ -134,8 +134,7 @@ struct hk_heap {
   hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
   bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
-  uint8_t flush_hand;                        /* the class whose bin hk_heap_flush_idle_bin looked at last */
-  uint32_t most_slabs;      /* the most of its spans and spare rows at a growth by one slab: refill.c */
+  hk_clock_t clock;
   bool is_short;            /* no span has pages to give up behind its carved blocks: heap_flush.c */
   uint64_t shortened_ms;    /* when its spans were last shortened (api/process_purge.c); 0: never */
   _Atomic(bool) busy;       /* a slow path is under way: a child of fork may find the heap half changed */
@@ -145,7 +144,7 @@ struct hk_heap {
    * shard, or in none. */
   _Atomic(uint8_t) shard;
   /* Bit i: the heap had free blocks of class i, or room for some, when it became idle. */
-  _Atomic(uint64_t) offer[HK_OFFER_WORDS];
+  _Atomic(uint64_t) offer[HK_CLASS_SET_WORDS];
   /* A damaged block that a drain or a spill met, until the caller reports it. */
   hk_block_t *damaged;
   hk_list_t pool_link; /* in the pool's list beyond the slots: guarded by hk_lock_heap_pool */

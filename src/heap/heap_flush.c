@@ -11,9 +11,7 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 
-/* Releases the active span of a tiny class when all its blocks are in the effective free list. Otherwise returns the
- * number of the others, and sets `*length` to the list's length; UINT_MAX when the list is damaged. */
-static unsigned flush_tiny(hk_heap_t *heap, unsigned class_index, unsigned *length) {
+unsigned hk_heap_flush_tiny(hk_heap_t *heap, unsigned class_index, unsigned *length) {
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   *length = 0;
   if (span == NULL) return 0;
@@ -77,7 +75,7 @@ void hk_heap_unload(hk_heap_t *heap) {
 static void flush(hk_heap_t *heap, bool for_good) {
   end_quarantines(heap);
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
-    unsigned length, others = flush_tiny(heap, i, &length);
+    unsigned length, others = hk_heap_flush_tiny(heap, i, &length);
     if (for_good && others > 0 && others < UINT_MAX) hk_span_put_to_rest(heap, i, length);
   }
   hk_heap_unload(heap);
@@ -86,43 +84,6 @@ static void flush(hk_heap_t *heap, bool for_good) {
 void hk_heap_deactivate_all(hk_heap_t *heap) { flush(heap, true); }
 
 void hk_heap_flush(hk_heap_t *heap) { flush(heap, false); }
-
-/* ---- One idle bin. */
-
-/* Chosen: a look counts at most this many blocks. That takes a few microseconds, less than the page faults of a span.
- * Of blocks below 128 bytes it releases a span only where few were carved (measured:
- * docs/experiments/2026-11-30-idle-bins.md). */
-#define COUNT_MOST 512u
-
-/* Returns whether a flush may release the bin's span. Beside a fresh list all blocks are in use: none came back. */
-static bool is_worth_a_look(const hk_heap_t *heap, unsigned class_index) {
-  const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
-  if (list->free == HK_LIST_END || hk_bin_is_fresh(list) || heap->state[class_index].use == hk_bin_kept) return false;
-  const hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
-  return span != NULL && hk_load_relaxed(&((hk_slab_t *)span)->carved) <= COUNT_MOST;
-}
-
-/* Where blocks are in use, nothing can be released before as many come back: the bin's countdown says when. A sampled
- * heap's countdown says other things; its bin waits for a refill. */
-static void flush_idle(hk_heap_t *heap, unsigned class_index) {
-  unsigned length, others = flush_tiny(heap, class_index, &length);
-  if (others == 0) return;
-  heap->state[class_index].use = hk_bin_kept;
-  if (others < UINT_MAX && !hk_heap_is_sampled(heap)) hk_heap_effective_list(heap, class_index)->countdown = others;
-}
-
-void hk_heap_flush_idle_bin(hk_heap_t *heap) {
-  for (unsigned steps = 0; steps < HK_TINY_CLASS_MAX; steps++) {
-    unsigned class_index = heap->flush_hand = (uint8_t)(heap->flush_hand % HK_TINY_CLASS_MAX + 1);
-    if (!is_worth_a_look(heap, class_index)) continue;
-    if (heap->state[class_index].use == hk_bin_used) {
-      heap->state[class_index].use = hk_bin_idle;
-    } else {
-      flush_idle(heap, class_index);
-      return;
-    }
-  }
-}
 
 /* ---- Short spans. */
 

@@ -9,14 +9,10 @@
  * has the heap. */
 void hk_heap_flush(hk_heap_t *heap);
 
-/* Flushes one bin of a tiny class that the heap has not refilled for long: releases its active span when none of the
- * blocks is in use. For a heap that is about to grow by a slab: the released one is spare where the heap keeps any, and
- * serves. A program that goes from one tiny size to the next then keeps the memory of few of them, not of all.
- *
- * The bins are looked at in turn, as pages are by the clock algorithm (F. J. Corbato, A Paging Experiment with the
- * Multics System, 1968). A bin that was refilled since the last look is passed over once. For the thread that has the
- * heap, within a slow path. */
-void hk_heap_flush_idle_bin(hk_heap_t *heap);
+/* Releases the active span of a tiny class when all its blocks are in the effective free list. Otherwise returns the
+ * number of the others, and sets `*length` to the list's length; UINT_MAX when the list is damaged. For the thread that
+ * has the heap. */
+unsigned hk_heap_flush_tiny(hk_heap_t *heap, unsigned class_index, unsigned *length);
 
 /* Returns the spare slabs and the blocks of mid bins, for a heap that is about to lose its thread. The rest is cheap
  * to keep for the next thread. */

@@ -267,9 +267,11 @@ static bool has_to_give(const hk_heap_t *heap, unsigned class_index) {
 }
 
 static void make_offer(hk_heap_t *heap) {
-  uint64_t offer[HK_OFFER_WORDS] = {0};
-  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) offer[i / 64] |= (uint64_t)has_to_give(heap, i) << i % 64;
-  for (unsigned i = 0; i < HK_OFFER_WORDS; i++) hk_store_relaxed(&heap->offer[i], offer[i]);
+  hk_class_set_t offer = {{0}};
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    if (has_to_give(heap, i)) hk_class_set_add(&offer, i);
+  }
+  for (unsigned i = 0; i < HK_CLASS_SET_WORDS; i++) hk_store_relaxed(&heap->offer[i], offer.words[i]);
 }
 
 bool hk_heap_offers(hk_heap_t *heap, unsigned class_index) {

@@ -5,14 +5,13 @@
 #include "base/bits.h"
 #include "heap/carve.h"
 #include "heap/heap_check.h"
-#include "heap/heap_flush.h"
+#include "heap/idle_bin.h"
 #include "heap/mid.h"
 #include "heap/remote.h"
 #include "heap/span.h"
 #include "heap/spare.h"
 #include "heap/steal.h"
 #include "os/os.h"
-#include "space/shortage.h"
 
 /* Chosen: a class of a new thread starts with 4 KiB, or one block. Each time it gets a quarter more, to the end of the
  * span at most: a tiny class up to half a slab (measured: docs/experiments/2026-11-23-carving-step.md), a mid class up
@@ -145,21 +144,6 @@ unsigned hk_refill_choose_class(hk_heap_t *heap, unsigned class_index, size_t al
   return coarse;
 }
 
-/* Chosen: a heap with fewer slabs, so below 1 MiB, has little to give up, and a small program needs no such code. */
-#define FLUSH_LEAST_SLABS 16u
-
-/* Flushes an idle bin, whose slab is then spare, where the heap would have more slabs than ever. A heap that comes back
- * to a size that it had needs no look. Nor has one where the slab would serve no other class: a hardened build keeps it
- * for its class, and in a shortage of addresses spans are short. */
-static void flush_before_growth(hk_heap_t *heap, unsigned class_index) {
-  if (HK_HARDENED || hk_shortage_is_on()) return;
-  if (hk_class_span_slabs(class_index) != 1 || hk_spare_has(heap, 1)) return;
-  uint32_t slabs = hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) + 1;
-  if (slabs < FLUSH_LEAST_SLABS || slabs <= heap->most_slabs) return;
-  hk_heap_flush_idle_bin(heap);
-  if (!hk_spare_has(heap, 1)) heap->most_slabs = slabs;
-}
-
 static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   if (hk_heap_has_incoming(heap)) (void)hk_remote_drain(heap);
   hk_stat_id_t stage = take_any(heap, class_index, straight);
@@ -174,7 +158,7 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
   if (hk_heap_total() > 1 && !hk_heap_is_part(heap) && /* all blocks in a part's spans are the part's */
       hk_steal_span(heap, class_index) && take_any(heap, class_index, straight) != hk_stat_refill_failed)
     return true;
-  flush_before_growth(heap, class_index);
+  if (hk_idle_bin_may_help(heap)) hk_idle_bin_flush_before_growth(heap, class_index);
   hk_slab_t *span = hk_span_acquire(heap, class_index);
   if (span == NULL) {
     hk_stat_bump(&heap->stat, hk_stat_refill_failed, 1);
@@ -188,7 +172,7 @@ bool hk_refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
   hk_spare_pass_time(heap);
   if (hk_class_is_mid(class_index)) heap->state[class_index].carved_zero = false;
-  heap->state[class_index].use = hk_bin_used;
+  hk_idle_bin_note_refill(heap, class_index);
   bool has_refilled = refill(heap, class_index, straight);
   hk_heap_check_class(heap, class_index);
   return has_refilled;

@@ -7,7 +7,7 @@ static hk_heap_t *third; /* of a thread that uses neither of the other two */
 static bool is_freed[BLOCK_COUNT];
 
 static void ignore_what_is_not_stolen(hk_heap_t *heap) {
-  for (unsigned i = 0; i < HK_OFFER_WORDS; i++) {
+  for (unsigned i = 0; i < HK_CLASS_SET_WORDS; i++) {
     if (i != BLOCK_CLASS / 64) checker_ignore(&heap->offer[i], sizeof(heap->offer[i]));
   }
   hk_list_init(&heap->state[BLOCK_CLASS].partial);

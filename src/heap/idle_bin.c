@@ -1,0 +1,85 @@
+/* heap/idle_bin.c - L4. See idle_bin.h. */
+#include "heap/idle_bin.h"
+
+#include <limits.h>
+
+#include "heap/heap_flush.h"
+#include "heap/mid.h"
+#include "heap/spare.h"
+#include "space/shortage.h"
+
+/* Chosen: a look counts at most this many blocks. That takes a few microseconds, less than the page faults of a span.
+ * Of blocks below 128 bytes it releases a span only where few were carved (measured:
+ * docs/experiments/2026-11-30-idle-bins.md). */
+#define COUNT_MOST 512u
+
+/* Returns whether a flush may release the active span. Beside a fresh list all blocks are in use: none came back. */
+static bool is_tiny_worth_it(const hk_heap_t *heap, unsigned class_index) {
+  const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
+  if (list->free == HK_LIST_END || hk_bin_is_fresh(list)) return false;
+  const hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
+  return span != NULL && hk_load_relaxed(&((hk_slab_t *)span)->carved) <= COUNT_MOST;
+}
+
+/* Returns whether a spill may release a span, and the blocks are worth it: a shorter list soon needs a span again
+ * (measured: docs/experiments/2026-11-30-reserve-and-mid-bins.md). A metered bin does not know its length. */
+static bool is_mid_worth_it(const hk_heap_t *heap, unsigned class_index) {
+  const hk_free_list_t *list = &heap->bin[class_index];
+  if (list->free == HK_LIST_END || hk_mid_is_metered(heap, class_index)) return false;
+  return (heap->state[class_index].room - list->countdown) * hk_class_bytes(class_index) >= HK_SLAB_BYTES;
+}
+
+/* Where blocks are in use, nothing can be released before as many come back: the bin's countdown says when. A sampled
+ * heap's countdown says other things; its bin waits for a refill. */
+static void flush_tiny(hk_heap_t *heap, unsigned class_index) {
+  unsigned length, others = hk_heap_flush_tiny(heap, class_index, &length);
+  hk_class_set_remove(&heap->clock.candidates, class_index);
+  if (others > 0 && others < UINT_MAX && !hk_heap_is_sampled(heap))
+    hk_heap_effective_list(heap, class_index)->countdown = others;
+}
+
+/* Returns whether it flushed the bin. */
+static bool look_at(hk_heap_t *heap, unsigned class_index, bool with_tiny) {
+  bool is_mid = hk_class_is_mid(class_index);
+  if (!is_mid && !with_tiny) return false;
+  if (!(is_mid ? is_mid_worth_it(heap, class_index) : is_tiny_worth_it(heap, class_index))) return false;
+  if (hk_class_set_has(&heap->clock.refilled, class_index)) {
+    hk_class_set_remove(&heap->clock.refilled, class_index);
+    return false;
+  }
+  if (is_mid) {
+    hk_mid_spill(heap, class_index, 0);
+  } else {
+    flush_tiny(heap, class_index);
+  }
+  return true;
+}
+
+/* Looks at the candidates behind `class_index`, up to `last`, until it flushes one. */
+static bool look_from(hk_heap_t *heap, unsigned class_index, unsigned last, bool with_tiny) {
+  while ((class_index = hk_class_set_next(&heap->clock.candidates, class_index)) <= last) {
+    if (!look_at(heap, class_index, with_tiny)) continue;
+    heap->clock.hand = (uint8_t)class_index;
+    return true;
+  }
+  return false;
+}
+
+void hk_idle_bin_flush_one(hk_heap_t *heap, bool with_tiny) {
+  static_assert(HK_CLASS_COUNT - 1 <= UINT8_MAX, "the hand is a class");
+  unsigned hand = heap->clock.hand;
+  if (!look_from(heap, hand, HK_CLASS_COUNT - 1, with_tiny)) (void)look_from(heap, 0, hand, with_tiny);
+}
+
+/* Bins of tiny classes are flushed only where the heap would have more slabs than ever. Where it comes back to a size
+ * that it had, their slabs would go from class to class, and each would be filled as far as the largest fills it.
+ * Returns at once where the slab would serve no other class: a hardened build keeps it for its class, and in a shortage
+ * of addresses spans are short. */
+void hk_idle_bin_flush_before_growth(hk_heap_t *heap, unsigned class_index) {
+  unsigned needed = hk_class_span_slabs(class_index);
+  if (HK_HARDENED || hk_shortage_is_on() || hk_spare_has(heap, needed)) return;
+  uint32_t slabs = hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) + needed;
+  bool is_highest = slabs > heap->clock.most_slabs;
+  hk_idle_bin_flush_one(heap, is_highest);
+  if (is_highest && !hk_spare_has(heap, needed)) heap->clock.most_slabs = slabs;
+}

@@ -6,13 +6,13 @@
 #include <signal.h>
 
 #include "api/instruments.h"
-
 #include "inspect/call_chain.h"
 #include "inspect/describe.h"
 #include "os/alternate_stack.h"
 #include "os/crash_signal.h"
 #include "os/os.h"
 #include "os/own_stack.h"
+#include "os/peek.h"
 #include "os/sandbox.h"
 #include "os/signal_action.h"
 #include "policy/option.h"
@@ -20,7 +20,7 @@
 /* Chosen. */
 #define CALLS_MOST 32
 #define REGISTER_LINES_MOST 8
-/* How far below the stack pointer the first access of a function may lie when the stack is full. */
+/* Chosen: how far from the stack pointer the access may lie that finds the stack full. */
 #define STACK_STEP_MOST HK_MIB
 
 typedef struct {
@@ -93,14 +93,22 @@ static void say_what_happened(const hk_crash_t *crash) {
   finish(&line);
 }
 
+/* A function pushes below the stack pointer, or moves it first and then writes anywhere in its new frame. In the second
+ * case the memory at the stack pointer is missing too; past the end of a stack that has room it is there. */
+static bool is_stack_full(const hk_crash_t *crash) {
+  void *word;
+  if (crash->number != SIGSEGV) return false;
+  if (crash->address < crash->stack_pointer) return crash->stack_pointer - crash->address < STACK_STEP_MOST;
+  bool is_in_frame = crash->address - crash->stack_pointer < STACK_STEP_MOST;
+  return is_in_frame && !hk_os_peek((const void *)crash->stack_pointer, &word);
+}
+
 static void say_address(const hk_crash_t *crash) {
   if (!crash->has_address) return;
   line_t line;
   hk_describe(begin(&line), crash->address);
   finish(&line);
-  bool is_near_stack = crash->address < crash->stack_pointer + HK_KIB &&
-                       crash->stack_pointer - crash->address < STACK_STEP_MOST + HK_KIB;
-  if (crash->number != SIGSEGV || !is_near_stack) return;
+  if (!is_stack_full(crash)) return;
   hk_format_print(begin(&line), "the stack is full: the stack pointer is %p", crash->stack_pointer);
   finish(&line);
 }

@@ -126,6 +126,22 @@ __attribute__((noinline)) static int fill_stack(int depth) {
 
 static void overflow(void) { fill_stack(0); }
 
+/* Writes to the frame's end first, which lies above the stack pointer. */
+__attribute__((noinline)) static int fill_stack_from_above(int depth) {
+  volatile char frame[4000];
+  for (size_t i = sizeof frame; i-- > 0;) frame[i] = (char)depth;
+  return fill_stack_from_above(depth + 1) + frame[0];
+}
+
+static void overflow_above(void) { fill_stack_from_above(0); }
+
+/* The stack has room, and no memory follows behind its first frame. */
+static void past_stack(void) {
+  volatile char here = 0;
+  const volatile char *at = &here;
+  for (;;) at += (unsigned char)(*at & 0) + 1;
+}
+
 static void aborts(void) { abort(); }
 static void raises(void) { raise(SIGSEGV); }
 
@@ -268,6 +284,8 @@ static const struct {
             {"no_address", no_address},
             {"past_file", past_file},
             {"overflow", overflow},
+            {"overflow_above", overflow_above},
+            {"past_stack", past_stack},
             {"abort", aborts},
             {"raise", raises},
             {"damage", damages},

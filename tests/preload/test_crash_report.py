@@ -150,7 +150,9 @@ def test_an_address_that_the_processor_does_not_tell(crash: Callable[..., Outcom
     assert outcome.code == -signal.SIGSEGV
 
 
-@pytest.mark.parametrize("way,name", [("overflow", "crash"), ("thread_overflow", "crasher")])
+@pytest.mark.parametrize(
+    "way,name", [("overflow", "crash"), ("overflow_above", "crash"), ("thread_overflow", "crasher")]
+)
 def test_a_full_stack_is_named(crash: Callable[..., Outcome], way: str, name: str) -> None:
     report = only_report(crash(way))
     assert f" ({name}) " in report[0]
@@ -158,7 +160,7 @@ def test_a_full_stack_is_named(crash: Callable[..., Outcome], way: str, name: st
 
 
 def test_no_full_stack_elsewhere(crash: Callable[..., Outcome]) -> None:
-    for way in ("null", "in_block", "past_file"):
+    for way in ("null", "in_block", "past_file", "past_stack"):
         assert "the stack is full" not in crash(way).errors()
 
 

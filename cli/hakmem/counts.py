@@ -92,7 +92,7 @@ COLUMNS: Tuple[Column, ...] = (
     _rate("spans acquired", "slab_acquire"),
     _rate("spans released", "slab_release"),
     _rate("spans moved", "slab_move"),
-    Column("bytes requested an operation", _per_operation("bytes_asked"), rate_text),
+    Column("bytes requested an operation", _per_operation("bytes_requested"), rate_text),
     Column("most in use", lambda counted: counted.figures.get("peak_in_use", 0), size),
     Column("most held", lambda counted: counted.figures.get("peak_held", 0), size),
 )

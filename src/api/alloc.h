@@ -101,8 +101,8 @@ size_t hk_slab_good_size(size_t size); /* for sizes above 32 KiB */
 HK_INLINE void hk_count_request(size_t size) {
   if (!HK_COUNT) return;
   hk_count(hk_count_malloc, 1);
-  hk_count(hk_count_bytes_asked, size);
-  hk_count(hk_count_bytes_given, hk_good_size(size));
+  hk_count(hk_count_bytes_requested, size);
+  hk_count(hk_count_bytes_usable, hk_good_size(size));
 }
 
 /* Returns a block from a bin of the heap, which the calling thread has; NULL when only the slow path may have one. */

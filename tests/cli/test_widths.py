@@ -142,7 +142,7 @@ def test_the_table_of_counts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, is_list: bool
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    figures = {"refill": 123_456_789, "peak_in_use": 5 << 30, "peak_held": 6 << 30, "bytes_asked": 1 << 30}
+    figures = {"refill": 123_456_789, "peak_in_use": 5 << 30, "peak_held": 6 << 30, "bytes_requested": 1 << 30}
     table.print_counts([Counted("a-workload", 2, 1_000_000, figures)])
     shown = capsys.readouterr().out
     assert ("  refills: 123,456,789" in shown) is is_list

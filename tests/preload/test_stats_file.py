@@ -128,7 +128,7 @@ def test_the_counting_build_tells_its_costs(library: Path, program: Program, tmp
     parent, child = (documents[pid] for pid in sorted(documents))
     assert list(parent["costs"]) == declared("src/base/count.def")
     costs = parent["costs"]
-    assert costs["malloc"] >= 3 and costs["bytes_asked"] >= 12 << 20 and costs["shared_update"] > 0
+    assert costs["malloc"] >= 3 and costs["bytes_requested"] >= 12 << 20 and costs["shared_update"] > 0
     # One large block at a time, and the slabs of the other requests.
     assert 4 << 20 <= costs["peak_in_use"] <= costs["peak_held"] < 8 << 20
     assert 1 <= child["costs"]["malloc"] < costs["malloc"] + 3 and child["events"]["large_alloc"] == 1

@@ -4,7 +4,7 @@
  *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill or hk_alloc_large
  *                   hk_alloc_large -> hk_spare_take_run, hk_run_alloc, hk_large_alloc
  *   hk_free      -> hk_free_list_push, else hk_free_slow -> hk_remote_free, hk_spare_put_run, hk_large_free
- *                   and hk_free_due when the push ends a countdown
+ *                   and hk_free_countdown_over when the push ends a countdown
  */
 #ifndef HK_API_ALLOC_H
 #define HK_API_ALLOC_H
@@ -81,7 +81,7 @@ bool hk_told_size_fits(void *block, size_t size);
 bool hk_told_alignment_fits(void *block, size_t alignment, size_t size);
 
 /* Handles the end of a countdown, after the push that ended it. */
-HK_NOINLINE void hk_free_due(hk_slab_t *slab) HK_NOTHROW;
+HK_NOINLINE void hk_free_countdown_over(hk_slab_t *slab) HK_NOTHROW;
 
 /* calloc and realloc, as hakmem.h describes them. */
 void *hk_calloc(size_t count, size_t size);
@@ -149,7 +149,8 @@ HK_INLINE void hk_free(void *block) {
     hk_free_slow(block, hk_slab_at(&slab));
     return;
   }
-  if (HK_UNLIKELY(hk_free_list_push(hk_slab_at(&slab)->free_list, (hk_block_t *)block))) hk_free_due(hk_slab_at(&slab));
+  if (HK_UNLIKELY(hk_free_list_push(hk_slab_at(&slab)->free_list, (hk_block_t *)block)))
+    hk_free_countdown_over(hk_slab_at(&slab));
 }
 
 /* Free a block of which the program tells the size, or the alignment too. */

@@ -137,7 +137,7 @@ HK_INLINE bool is_plain_remote(const hk_heap_t *heap, const hk_slab_t *slab, con
 HK_INLINE bool free_own(hk_slab_t *slab, hk_block_t *block) {
   bool is_plausible = hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse);
   if (HK_UNLIKELY(!is_plausible || hk_block_may_look_free(block))) return false;
-  if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_due(slab);
+  if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_countdown_over(slab);
   return true;
 }
 
@@ -176,7 +176,7 @@ void hk_free_slow(void *block, hk_slab_t *slab) {
 
 /* The owner is the caller's heap. hk_thread_heap may be empty by now, while another thread examines or loosens this one
  * (heap/attachment.h). */
-void hk_free_due(hk_slab_t *slab) {
+void hk_free_countdown_over(hk_slab_t *slab) {
   hk_heap_t *heap = hk_load_relaxed(&slab->owner);
   hk_heap_enter(heap);
   hk_bin_countdown_over(heap, slab);
@@ -202,7 +202,7 @@ static void push_own(hk_block_t *block) {
     return;
   }
   hk_slab_t *slab = hk_slab_of(block);
-  if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_due(slab);
+  if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_countdown_over(slab);
 }
 
 HK_INLINE void free_own_hardened(hk_heap_t *heap, hk_slab_place_t place, void *block) {

@@ -21,7 +21,6 @@
 #include "support/refuse_call.h"
 #include "support/scale.h"
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {

@@ -11,7 +11,7 @@
 
 #include "hakmem/hakmem.h"
 
-namespace hakmem_test {
+namespace hk_test {
 
 inline hakmem_stats_t Stats() {
   hakmem_stats_t stats;
@@ -68,6 +68,6 @@ inline void FreeSome(Blocks &blocks) {
   blocks = kept;
 }
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

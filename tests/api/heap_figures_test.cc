@@ -14,7 +14,7 @@
 #include "support/process_memory.h"
 #include "support/scale.h"
 
-using namespace hakmem_test;
+using namespace hk_test;
 
 namespace {
 

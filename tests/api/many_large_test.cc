@@ -11,7 +11,7 @@
 #include "support/process_memory.h"
 #include "support/shadow_model.h"
 
-using namespace hakmem_test;
+using namespace hk_test;
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "support/block_pattern.h"
 #include "support/in_child.h"
 
-using namespace hakmem_test;
+using namespace hk_test;
 
 namespace {
 

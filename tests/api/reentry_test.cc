@@ -26,7 +26,7 @@ TEST(Reentry, NeedsTheNameMalloc) { GTEST_SKIP() << "a sanitizer has malloc's na
 
 #else
 
-using namespace hakmem_test;
+using namespace hk_test;
 
 extern "C" {
 void *__libc_malloc(size_t size);

@@ -17,7 +17,7 @@
 #include "support/shadow_model.h"
 #include "support/test_random.h"
 
-using namespace hakmem_test;
+using namespace hk_test;
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "support/scale.h"
 #include "support/test_random.h"
 
-using namespace hakmem_test;
+using namespace hk_test;
 
 namespace {
 

@@ -32,7 +32,7 @@ extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*call
 namespace {
 
 namespace fs = std::filesystem;
-using hakmem_test::TestRandom;
+using hk_test::TestRandom;
 using Input = std::vector<uint8_t>;
 
 struct Target {
@@ -252,7 +252,7 @@ Arguments Read(int argc, char **argv) {
         if (strcmp(target.name, name) == 0) arguments.target = &target;
       }
     } else if (const char *count = ValueOf(argv[i], "--mutations=")) {
-      arguments.mutations = hakmem_test::Scaled(strtoul(count, nullptr, 10));
+      arguments.mutations = hk_test::Scaled(strtoul(count, nullptr, 10));
     } else if (const char *seconds = ValueOf(argv[i], "--seconds=")) {
       arguments.seconds = strtoul(seconds, nullptr, 10);
     } else {
@@ -271,7 +271,7 @@ Arguments Read(int argc, char **argv) {
 
 size_t RunMutations(const Arguments &arguments, const std::vector<Input> &corpus) {
   using Clock = std::chrono::steady_clock;
-  Mutator mutator(corpus, hakmem_test::SeedFor(arguments.target->name));
+  Mutator mutator(corpus, hk_test::SeedFor(arguments.target->name));
   auto end = Clock::now() + std::chrono::seconds(arguments.seconds);
   size_t executions = 0;
   for (; executions < arguments.mutations; executions++) RunOne(*arguments.target, mutator.Next());

@@ -25,8 +25,7 @@ bool IsWanted(const std::vector<std::string> &names, const char *name) {
 
 // Returns the scenario with the bound for the test scale.
 scenario_t AtScale(scenario_t scenario) {
-  if (hakmem_test::Scale() < 1 && scenario.preemptions_in_short != 0)
-    scenario.preemptions = scenario.preemptions_in_short;
+  if (hk_test::Scale() < 1 && scenario.preemptions_in_short != 0) scenario.preemptions = scenario.preemptions_in_short;
   return scenario;
 }
 

@@ -14,7 +14,7 @@ extern "C" {
 
 namespace {
 
-using namespace hakmem_test;
+using namespace hk_test;
 
 struct block_t {
   unsigned char *start;

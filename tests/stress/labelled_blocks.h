@@ -11,7 +11,7 @@
 #include "stress/stress_blocks.h"
 #include "support/test_random.h"
 
-namespace hakmem_test {
+namespace hk_test {
 
 struct SizeRange {
   const char *name;
@@ -55,6 +55,6 @@ inline void DropLabelled(void *block, size_t most_bytes) {
   hakmem_free(block);
 }
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

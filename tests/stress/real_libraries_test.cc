@@ -35,7 +35,7 @@
 #include <zlib.h>
 #endif
 
-using namespace hakmem_test;
+using namespace hk_test;
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include "support/shadow_model.h"
 #include "support/test_random.h"
 
-namespace hakmem_test {
+namespace hk_test {
 
 struct Header {
   size_t size;
@@ -110,6 +110,6 @@ inline void *Resize(TestRandom *random, void *block) {
   return moved;
 }
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-namespace hakmem_test {
+namespace hk_test {
 
 struct Parcel {
   static constexpr size_t kBlocks = 64;
@@ -118,6 +118,6 @@ class Pipe {
   bool is_open_ = false;
 };
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

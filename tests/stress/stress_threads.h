@@ -19,7 +19,7 @@
 #include "support/scale.h"
 #include "support/test_random.h"
 
-namespace hakmem_test {
+namespace hk_test {
 
 /* After so long a test hangs; a longer run may take longer. */
 inline unsigned HangSeconds() {
@@ -84,6 +84,6 @@ class Mailbox {
   std::vector<void *> blocks_;
 };
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace hakmem_test {
+namespace hk_test {
 
 constexpr size_t kFullPatternBytes = 4096;
 constexpr size_t kPatternEdgeBytes = 64;
@@ -92,6 +92,6 @@ inline size_t FindNonZero(const void *start, size_t size) {
   return offset;
 }
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

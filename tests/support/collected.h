@@ -8,7 +8,7 @@
 
 #include "hakmem/hakmem.h"
 
-namespace hakmem_test {
+namespace hk_test {
 
 /* Collects until nothing is in use, for two seconds at most: the purge thread may hold an idle heap, or the remote
  * frees of one, during the first call. Returns the bytes in use then: a block that is never collected keeps its
@@ -24,6 +24,6 @@ inline size_t InUseAfterCollecting() {
   return bytes;
 }
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif /* HK_TESTS_SUPPORT_COLLECTED_H */

@@ -5,7 +5,7 @@
 #include "hakmem/hakmem.h"
 #include "support/shadow_model.h"
 
-namespace hakmem_test {
+namespace hk_test {
 
 inline bool FreeBlock(ShadowModel *model, size_t index) {
   void *start = model->at(index).start;
@@ -21,6 +21,6 @@ inline bool FreeBlocks(ShadowModel *model) {
   return true;
 }
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

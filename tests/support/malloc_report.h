@@ -9,7 +9,7 @@
 
 #include "hakmem/hakmem.h"
 
-namespace hakmem_test {
+namespace hk_test {
 
 /* Returns the whole text of hakmem_malloc_info; an empty one when it fails. */
 inline std::string MallocInfoText() {
@@ -37,6 +37,6 @@ inline std::optional<size_t> ReadCounter(const std::string &name) {
   return std::nullopt;
 }
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "support/process_memory.h"
 
-namespace hakmem_test {
+namespace hk_test {
 
 class MemoryCourse {
  public:
@@ -68,6 +68,6 @@ class MemoryCourse {
   size_t looks_[kMostLooks] = {};
 };
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

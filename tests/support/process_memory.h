@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace hakmem_test {
+namespace hk_test {
 
 constexpr size_t kKiB = 1024;
 constexpr size_t kMiB = 1024 * kKiB;
@@ -55,6 +55,6 @@ inline size_t PeakResidentBytes() {
   return line != nullptr ? std::strtoull(line + 6, nullptr, 10) * kKiB : 0;
 }
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/compiler.h"
 
-namespace hakmem_test {
+namespace hk_test {
 
 inline double Scale() {
   static const double scale = [] {
@@ -32,6 +32,6 @@ inline size_t Scaled(size_t count, size_t least = 1) {
  * allocator, and limits on addresses cannot be set. */
 #define HAKMEM_TEST_SANITIZER HK_SANITIZED
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <iterator>
 
-namespace hakmem_test {
+namespace hk_test {
 
 bool ShadowModel::Fail(const Block &block, const char *what, size_t detail) {
   char text[400];
@@ -92,4 +92,4 @@ bool ShadowModel::CheckAll() {
   return true;
 }
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */

@@ -19,7 +19,7 @@
 
 #include "block_pattern.h"
 
-namespace hakmem_test {
+namespace hk_test {
 
 class ShadowModel {
  public:
@@ -66,6 +66,6 @@ class ShadowModel {
   std::string problem_;
 };
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <ctime>
 
-namespace hakmem_test {
+namespace hk_test {
 
 /* splitmix64: one word of state, and all seeds are equally good. */
 class TestRandom {
@@ -76,6 +76,6 @@ inline uint64_t SeedFor(const char *name, uint64_t index = 0) {
   return TestRandom(hash + index * 0x9e3779b97f4a7c15u).Next();
 }
 
-} /* namespace hakmem_test */
+} /* namespace hk_test */
 
 #endif

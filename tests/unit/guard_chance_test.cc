@@ -18,7 +18,7 @@ extern "C" {
 }
 
 using namespace hk_test;
-using hakmem_test::Scaled;
+using hk_test::Scaled;
 
 namespace {
 

@@ -95,7 +95,7 @@ HK_FRESH_TEST(GuardSlot, ABlockLiesAtOneEndOfPagesBetweenGuards) {
         EXPECT_FALSE(IsReadable(view.pages - 1));
         EXPECT_FALSE(IsReadable(view.pages + view.pages_bytes));
         EXPECT_TRUE(IsReadable(view.pages) && IsReadable(view.pages + view.pages_bytes - 1));
-        ASSERT_EQ(hakmem_test::FindNonZero(reinterpret_cast<void *>(block), bytes), hakmem_test::kIntact);
+        ASSERT_EQ(hk_test::FindNonZero(reinterpret_cast<void *>(block), bytes), hk_test::kIntact);
         at_start |= block == view.pages;
         size_t left = view.pages + view.pages_bytes - (block + (bytes > 0 ? bytes : 1));
         at_end |= left < 16 || (alignment > 16 && left < alignment);

@@ -92,7 +92,7 @@ class LargeModel {
     Hold(moved, bytes);
   }
 
-  hakmem_test::TestRandom random_;
+  hk_test::TestRandom random_;
   std::map<char *, Held> held_;
 };
 

@@ -211,7 +211,7 @@ HK_FRESH_TEST(Large, ASecondFreeIsNoticedInsideAMergedExtent) {
 }
 
 HK_FRESH_TEST(Large, OneOfTwoThreadsIsTheFirst) {
-  const int kRounds = static_cast<int>(hakmem_test::Scaled(4000, 200));
+  const int kRounds = static_cast<int>(hk_test::Scaled(4000, 200));
   Rendezvous rendezvous(2);
   char *block = nullptr;
   hk_slab_t *slab = nullptr;
@@ -270,7 +270,7 @@ HK_FRESH_TEST(Large, ClearMakesABlockZero) {
       uint64_t purges = fake_os_calls(fake_os_purge);
       hk_large_clear(block, bytes);
       EXPECT_EQ(fake_os_calls(fake_os_purge) - purges, bytes >= 32 * HK_MIB ? 1u : 0u);
-      EXPECT_EQ(hakmem_test::FindNonZero(block, bytes), hakmem_test::kIntact) << bytes;
+      EXPECT_EQ(hk_test::FindNonZero(block, bytes), hk_test::kIntact) << bytes;
       EXPECT_TRUE(Free(block));
     }
   }
@@ -395,7 +395,7 @@ HK_FRESH_TEST(Large, ThreadsShareNothing) {
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 4; t++) {
     threads.emplace_back([&failures, t] {
-      hakmem_test::TestRandom random(100 + t);
+      hk_test::TestRandom random(100 + t);
       std::vector<std::pair<char *, uint64_t>> held;
       bool is_zero;
       for (int i = 0; i < 3000; i++) {

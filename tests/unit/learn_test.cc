@@ -16,7 +16,6 @@
 #include "test_random.h"
 #include "unit/learn_driver.h"
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {

@@ -10,7 +10,6 @@
 #include "test_random.h"
 #include "unit/mid_driver.h"
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {

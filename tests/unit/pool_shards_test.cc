@@ -9,7 +9,7 @@
 #include "unit/pool_driver.h"
 #include "unit/shards_test.h"
 
-using hakmem_test::TestRandom;
+using hk_test::TestRandom;
 using namespace hk_test;
 
 namespace {

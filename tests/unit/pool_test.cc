@@ -237,7 +237,7 @@ HK_FRESH_TEST(PoolBeyondSlots, ThreadsNeverHaveTheSameOne) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; t++) {
     threads.emplace_back([t] {
-      hakmem_test::TestRandom random(t);
+      hk_test::TestRandom random(t);
       std::vector<hk_heap_t *> mine;
       for (int i = 0; i < 20000; i++) {
         hk_heap_t *heap = nullptr;

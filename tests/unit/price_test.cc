@@ -11,7 +11,7 @@
 #include "scale.h"
 #include "test_random.h"
 
-using namespace hakmem_test;
+using namespace hk_test;
 
 namespace {
 

@@ -51,7 +51,7 @@ double BoundFor(size_t size, double blocks) {
 
 HK_FRESH_TEST(ProfileEstimate, LiveBytesAreEstimatedWithoutBias) {
   constexpr size_t kSites[] = {16, 90, 400, 1000, 2000, 9000, 32000, 100000, 700000, 10 * HK_MIB};
-  const size_t bytes = hakmem_test::Scaled(76 * HK_MIB, 2 * HK_MIB);
+  const size_t bytes = hk_test::Scaled(76 * HK_MIB, 2 * HK_MIB);
   constexpr int kRuns = 20;
   double error_sum = 0, bound_square_sum = 0;
   for (size_t size : kSites) {
@@ -78,7 +78,7 @@ HK_FRESH_TEST(ProfileEstimate, LiveBytesAreEstimatedWithoutBias) {
     double error = estimate / (static_cast<double>(count * good) * kRuns) - 1;
     double bound = BoundFor(size, static_cast<double>(count) * kRuns);
     EXPECT_LE(std::fabs(error), bound) << size;
-    if (hakmem_test::Scale() >= 1) EXPECT_LE(bound, 0.11) << "the test would notice one of 10%";
+    if (hk_test::Scale() >= 1) EXPECT_LE(bound, 0.11) << "the test would notice one of 10%";
     error_sum += error;
     bound_square_sum += bound * bound;
     if (std::getenv("HAKMEM_TEST_VERBOSE") != nullptr) std::printf("%zu: %+.4f of %.4f\n", size, error, bound);
@@ -95,7 +95,7 @@ HK_FRESH_TEST(ProfileEstimate, OneBlockThatIsReusedCountsEachTime) {
       std::vector<void *> others;
       while (others.size() < held) others.push_back(hakmem_malloc(size));
       size_t good = hakmem_good_size(size);
-      size_t count = hakmem_test::Scaled(2000 * kRate / good, 1000);
+      size_t count = hk_test::Scaled(2000 * kRate / good, 1000);
       ASSERT_TRUE(hakmem_profile_start(kEachRate));
       for (size_t i = 0; i < count; i++) hakmem_free(hakmem_malloc(size));
       ASSERT_TRUE(hakmem_profile_stop());
@@ -115,7 +115,7 @@ HK_FRESH_TEST(ProfileEstimate, AtAPaceThereAreFewerSamplesThatStandForMore) {
       std::vector<void *> others;
       while (others.size() < held) others.push_back(hakmem_malloc(size));
       size_t good = hakmem_good_size(size);
-      size_t count = hakmem_test::Scaled(64000 * kRate / good, 1000);
+      size_t count = hk_test::Scaled(64000 * kRate / good, 1000);
       uint64_t before = hk_profile_sums().samples;
       ASSERT_TRUE(hakmem_profile_start(kRate));
       for (size_t i = 0; i < count; i++) hakmem_free(hakmem_malloc(size));
@@ -126,7 +126,7 @@ HK_FRESH_TEST(ProfileEstimate, AtAPaceThereAreFewerSamplesThatStandForMore) {
       EXPECT_LE(std::fabs(error), BoundFor(size, rarest)) << size << ", " << held << " held";
       double each = Chance(size) * static_cast<double>(count);
       double samples = static_cast<double>(hk_profile_sums().samples - before);
-      if (hakmem_test::Scale() >= 1) EXPECT_LT(samples, each / 8) << size << ", " << held << " held";
+      if (hk_test::Scale() >= 1) EXPECT_LT(samples, each / 8) << size << ", " << held << " held";
       for (void *block : others) hakmem_free(block);
     }
   }
@@ -135,7 +135,7 @@ HK_FRESH_TEST(ProfileEstimate, AtAPaceThereAreFewerSamplesThatStandForMore) {
 // The same at each point, but now and then one is kept, so that lists run out a few times between two samples.
 HK_FRESH_TEST(ProfileEstimate, ReuseCountsWhileListsRunOut) {
   for (size_t size : {64u, 1000u, 3000u}) {
-    size_t count = hakmem_test::Scaled(3000 * kRate / hakmem_good_size(size), 1000);
+    size_t count = hk_test::Scaled(3000 * kRate / hakmem_good_size(size), 1000);
     std::vector<void *> kept;
     ASSERT_TRUE(hakmem_profile_start(kEachRate));
     for (size_t i = 0; i < count; i++) {
@@ -160,7 +160,7 @@ HK_FRESH_TEST(ProfileEstimate, ReuseCountsWhileListsRunOut) {
 
 // Large blocks that change their size where they are.
 HK_FRESH_TEST(ProfileEstimate, BlocksThatGrowCountAsWhatTheyAre) {
-  const size_t count = hakmem_test::Scaled(4000, 200);
+  const size_t count = hk_test::Scaled(4000, 200);
   for (auto [from, to] :
        {std::pair<size_t, size_t>{70000, 900000}, {900000, 70000}, {1500000, 2500000}, {2500000, 1200000}}) {
     double estimate = 0;

@@ -14,7 +14,6 @@
 #include "unit/held_blocks.h"
 #include "unit/purge_drain_driver.h"
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {

@@ -155,7 +155,7 @@ HK_FRESH_TEST(PurgeWakeup, IsClaimedByOneUntilItIsGivenUp) {
 
 HK_FRESH_TEST(PurgeWakeup, OfTwoThreadsThatClaimOneGetsIt) {
   hk_purge_wakeup_allow();
-  const size_t rounds = hakmem_test::Scaled(2000, 20);
+  const size_t rounds = hk_test::Scaled(2000, 20);
   Rendezvous rendezvous(2);
   std::atomic<size_t> claims{0};
   auto claim = [&](bool gives_up) {

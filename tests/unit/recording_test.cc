@@ -26,7 +26,6 @@ extern "C" {
 #include "space/recording.h"
 }
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {

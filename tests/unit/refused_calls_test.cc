@@ -18,8 +18,8 @@ extern "C" {
 #include "api/purge_thread.h"
 }
 
-using hakmem_test::Scaled;
-using hakmem_test::ShadowModel;
+using hk_test::Scaled;
+using hk_test::ShadowModel;
 using namespace hk_test;
 
 namespace {

@@ -8,7 +8,6 @@
 #include "test_random.h"
 #include "unit/remote_driver.h"
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {

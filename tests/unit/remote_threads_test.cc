@@ -9,7 +9,6 @@
 #include "unit/remote_driver.h"
 #include "unit/rendezvous.h"
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {

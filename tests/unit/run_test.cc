@@ -225,7 +225,7 @@ HK_FRESH_TEST(Run, ANeighbourCannotGrowIntoAClosedRun) {
 }
 
 HK_FRESH_TEST(Run, OneOfTwoThreadsIsTheFirstToClose) {
-  const int kRounds = static_cast<int>(hakmem_test::Scaled(4000, 200));
+  const int kRounds = static_cast<int>(hk_test::Scaled(4000, 200));
   hk_test::Rendezvous rendezvous(2);
   hk_slab_t *head = HeadOf(Alloc(2 * HK_SLAB_BYTES));
   std::atomic<int> closed{0};
@@ -247,7 +247,7 @@ HK_FRESH_TEST(Run, OneOfTwoThreadsIsTheFirstToClose) {
 }
 
 HK_FRESH_TEST(Run, OneOfTwoThreadsIsTheFirst) {
-  const int kRounds = static_cast<int>(hakmem_test::Scaled(4000, 200));
+  const int kRounds = static_cast<int>(hk_test::Scaled(4000, 200));
   hk_test::Rendezvous rendezvous(2);
   hk_slab_t *head = nullptr;
   std::atomic<int> freed{0};

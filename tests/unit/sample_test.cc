@@ -97,7 +97,7 @@ HK_FRESH_TEST(Sample, HasRoomForMany) {
     ASSERT_EQ(LifeOf(kFirst + i * 4096), i % 2 == 0 ? hk_sample_freed : hk_sample_live) << i;
   }
   uint64_t reserved = fake_os_calls(fake_os_reserve);
-  const size_t rounds = hakmem_test::Scaled(32, 8); /* in which more places are freed than all tables have */
+  const size_t rounds = hk_test::Scaled(32, 8); /* in which more places are freed than all tables have */
   for (size_t round = 0; round < rounds; round++) {
     for (size_t i = 0; i < kCount; i += 2) ASSERT_TRUE(Enter(kFirst + (round * kCount + i) * 4096 + 16));
     for (size_t i = 0; i < kCount; i += 2) ASSERT_TRUE(Leave(kFirst + (round * kCount + i) * 4096 + 16));

@@ -320,7 +320,7 @@ HK_FRESH_TEST(Site, WhatWasAllocatedBeginsAnew) {
 
 // Two threads that come with a new stack at the same moment, again and again.
 HK_FRESH_TEST(Site, TwoThreadsMeetWithOneStack) {
-  static const auto rounds = static_cast<unsigned>(hakmem_test::Scaled(5000, 200)); /* each waits for both threads */
+  static const auto rounds = static_cast<unsigned>(hk_test::Scaled(5000, 200)); /* each waits for both threads */
   static std::atomic<unsigned> arrived{0};
   auto run = [] {
     for (unsigned i = 0; i < rounds; i++) {

@@ -12,7 +12,6 @@
 #include "unit/rendezvous.h"
 #include "unit/spare_driver.h"
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {
@@ -363,7 +362,7 @@ HK_FRESH_TEST(Spare, ATailIsNoRun) {
 // ---- Threads.
 
 HK_FRESH_TEST(SpareThreads, OfTwoThatFreeOneRunOneIsTheFirst) {
-  const int kRounds = static_cast<int>(hakmem_test::Scaled(4000, 200));
+  const int kRounds = static_cast<int>(hk_test::Scaled(4000, 200));
   hk_heap_t *heaps[2] = {WithAllRoom(hk_heap_take()), WithAllRoom(hk_heap_take())};
   Rendezvous rendezvous(2);
   hk_slab_t *head = nullptr;

@@ -7,7 +7,6 @@
 #include "test_random.h"
 #include "unit/steal_driver.h"
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {

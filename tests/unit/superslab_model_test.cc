@@ -14,7 +14,6 @@ extern "C" {
 #include "space/shortage.h"
 }
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {

@@ -16,7 +16,7 @@ extern "C" {
 #include "space/superslab_index.h"
 }
 
-using hakmem_test::TestRandom;
+using hk_test::TestRandom;
 using namespace hk_test;
 
 namespace {

@@ -16,9 +16,9 @@ UNIT_BYTES = 65536  # the unit of hakmem's own traces: a slab
 MAX_IN_USE_BYTES = 1 << 47
 MAX_TIME_MS = 1 << 40
 _HEADER = struct.Struct("<8sHHIQI")  # magic, version, header's bytes, unit, price, checksum of the fields before it
-_CHUNK = struct.Struct("<III")  # payload's bytes, records, checksum of these two and of the payload
+_CHUNK = struct.Struct("<III")  # payload's bytes, points, checksum of these two and of the payload
 _LARGEST_PAYLOAD = 1 << 24
-_CHUNK_RECORDS = 4096
+_CHUNK_POINTS = 4096
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class Trace:
     price: int = 0
 
     def duration_ms(self) -> int:
-        """From the first record to the last."""
+        """From the first point to the last."""
         return self.times_ms[-1] - self.times_ms[0] if self.times_ms else 0
 
 
-def write(path: Path, records: Iterable[Tuple[int, int]], unit_bytes: int = UNIT_BYTES, price: int = 0) -> None:
-    """Records are (time in ms, bytes in use); bytes are rounded up to whole units."""
+def write(path: Path, points: Iterable[Tuple[int, int]], unit_bytes: int = UNIT_BYTES, price: int = 0) -> None:
+    """Points are (time in ms, bytes in use); bytes are rounded up to whole units."""
     start = struct.pack("<8sHHIQ", MAGIC, VERSION, _HEADER.size, unit_bytes, price)
     content = [start, struct.pack("<I", zlib.crc32(start))]
-    all_records = list(records)
-    last_time, last_units = (all_records[0][0], 0) if all_records else (0, 0)
-    for at in range(0, len(all_records), _CHUNK_RECORDS):
-        part = all_records[at : at + _CHUNK_RECORDS]
+    all_points = list(points)
+    last_time, last_units = (all_points[0][0], 0) if all_points else (0, 0)
+    for at in range(0, len(all_points), _CHUNK_POINTS):
+        part = all_points[at : at + _CHUNK_POINTS]
         payload = bytearray()
         for time_ms, in_use in part:
             units = -(-in_use // unit_bytes)
@@ -115,7 +115,7 @@ class _Reader:
         start = self._at
         if len(self._data) - start < _CHUNK.size:
             raise self._fail(start, f"it ends within the {_CHUNK.size} bytes that begin a chunk")
-        payload_bytes, records, checksum = _CHUNK.unpack_from(self._data, start)
+        payload_bytes, points, checksum = _CHUNK.unpack_from(self._data, start)
         end = start + _CHUNK.size + payload_bytes
         if payload_bytes > _LARGEST_PAYLOAD:
             raise self._fail(start, f"a chunk of {payload_bytes} bytes")
@@ -126,12 +126,12 @@ class _Reader:
         self._at = start + _CHUNK.size
         if checksum != zlib.crc32(self._data[start : start + 8] + self._data[self._at : end]):
             raise self._fail(start, "the checksum of the chunk that begins here is wrong")
-        for _ in range(records):
-            self._record(end)
+        for _ in range(points):
+            self._point(end)
         if self._at != end:
-            raise self._fail(self._at, f"{end - self._at} bytes behind the chunk's last record")
+            raise self._fail(self._at, f"{end - self._at} bytes behind the chunk's last point")
 
-    def _record(self, end: int) -> None:
+    def _point(self, end: int) -> None:
         start = self._at
         self._time_ms += self._number(end)
         change = self._number(end)

@@ -2,7 +2,7 @@
  * (docs/learning.md). It writes bytes in memory and no files. The caller passes the time and holds the lock.
  *
  * Of each ms the highest and the last value are kept: levels that fall and rise within it have gaps of 0. While a chunk
- * has no room, the same holds for that whole time. Records are differences of known values, so the rest of the trace
+ * has no room, the same holds for that whole time. Points are differences from known values, so the rest of the trace
  * stays right, and is only coarser.
  */
 #ifndef HK_POLICY_LEVEL_TRACE_H
@@ -24,7 +24,7 @@ HK_C_BEGIN
 #define HK_LEVEL_TRACE_HEADER_BYTES 28u
 /* The bytes before a chunk's payload. */
 #define HK_LEVEL_TRACE_HEAD_BYTES 12u
-/* Chosen: about a thousand records. */
+/* Chosen: about a thousand points. */
 #define HK_LEVEL_TRACE_PAYLOAD_BYTES 4096u
 /* Chosen: a chunk this old is full. A process that is killed loses no more. */
 #define HK_LEVEL_TRACE_CHUNK_MS 1000u
@@ -32,21 +32,22 @@ HK_C_BEGIN
 /* Empty when all zero. */
 typedef struct {
   uint32_t bytes;
-  uint32_t record_count;
+  uint32_t point_count;
   uint64_t start_ms;
   unsigned char payload[HK_LEVEL_TRACE_PAYLOAD_BYTES];
 } hk_level_chunk_t;
 
+/* The bytes in use at a time, in units. */
 typedef struct {
   uint64_t ms;
   uint64_t units;
-} hk_level_record_t;
+} hk_level_point_t;
 
 /* Has one owner, which holds a lock. */
 typedef struct {
-  hk_level_record_t written; /* the last record of a chunk */
-  hk_level_record_t highest; /* the highest value since then, in no chunk yet */
-  hk_level_record_t last;
+  hk_level_point_t written; /* the last point of a chunk */
+  hk_level_point_t highest; /* the highest value since then, in no chunk yet */
+  hk_level_point_t last;
   bool is_pending; /* a value came since `written` */
 } hk_level_trace_t;
 

@@ -37,7 +37,7 @@ static void complain(int error, const char *complaint) {
 
 /* ---- Notes. */
 
-static void empty(hk_level_chunk_t *chunk) { chunk->bytes = chunk->record_count = 0; }
+static void empty(hk_level_chunk_t *chunk) { chunk->bytes = chunk->point_count = 0; }
 
 void hk_recording_note_slow_locked(uint64_t now_ms, size_t in_use_bytes) {
   hk_level_chunk_t *chunk = &recording.chunk[recording.filling];
@@ -174,7 +174,7 @@ static HK_COLD void write_rest(uint64_t now_ms) {
   hk_level_chunk_t *chunk = &recording.chunk[recording.filling];
   int error = recording.is_open ? 0 : open_file();
   if (error == 0 && recording.is_waiting) error = write_last(waiting_chunk());
-  if (error == 0 && chunk->record_count > 0) error = write_last(chunk);
+  if (error == 0 && chunk->point_count > 0) error = write_last(chunk);
   empty(chunk);
   hk_level_trace_end(&recording.level, chunk, now_ms);
   if (error == 0) error = write_last(chunk);

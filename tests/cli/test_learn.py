@@ -311,7 +311,7 @@ def test_damage_is_named_with_its_place(tool: Tool, library_file: Path, small: P
     ("payload", "records", "what"),
     [
         (b"\x00\x01", 1, "damaged at byte 40: -65536 bytes in use"),
-        (b"\x00\x02\x00", 1, "damaged at byte 42: 1 bytes behind the chunk's last record"),
+        (b"\x00\x02\x00", 1, "damaged at byte 42: 1 bytes behind the chunk's last point"),
         (b"\x00\x80\x80", 1, "damaged at byte 41: a number that does not end"),
         (b"\x00", 1, "damaged at byte 41: a number that does not end"),
         (b"\x80\x80\x80\x80\x80\x80\x01\x00", 1, "damaged at byte 40: a time of 4398046511104 ms"),

@@ -19,7 +19,7 @@ hk_level_chunk_t chunk;
 
 void AppendChunk(std::string *file) {
   unsigned char head[HK_LEVEL_TRACE_HEAD_BYTES];
-  if (chunk.record_count == 0) return;
+  if (chunk.point_count == 0) return;
   hk_level_chunk_head(&chunk, head);
   file->append(reinterpret_cast<char *>(head), sizeof head);
   file->append(reinterpret_cast<char *>(chunk.payload), chunk.bytes);
@@ -67,15 +67,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     abort();
   }
   FUZZ_CHECK(found.price == price);
-  FUZZ_CHECK(!found.records.empty());
+  FUZZ_CHECK(!found.points.empty());
   uint64_t last_ms = 0, most = 0;
-  for (const hk_test::LevelRecord &record : found.records) {
-    FUZZ_CHECK(record.ms >= last_ms);
-    FUZZ_CHECK(levels.count(record.units) == 1);
-    last_ms = record.ms;
-    if (record.units > most) most = record.units;
+  for (const hk_test::LevelPoint &point : found.points) {
+    FUZZ_CHECK(point.ms >= last_ms);
+    FUZZ_CHECK(levels.count(point.units) == 1);
+    last_ms = point.ms;
+    if (point.units > most) most = point.units;
   }
-  FUZZ_CHECK(found.records.back().units == units);
+  FUZZ_CHECK(found.points.back().units == units);
   FUZZ_CHECK(last_ms == latest_ms - start_ms);
   if (!is_slow) FUZZ_CHECK(most == highest);
   return 0;

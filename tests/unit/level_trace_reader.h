@@ -14,20 +14,20 @@
 namespace hk_test {
 inline namespace level_trace_reader {
 
-struct LevelRecord {
+struct LevelPoint {
   uint64_t ms;
   uint64_t units;
-  bool operator==(const LevelRecord &other) const { return ms == other.ms && units == other.units; }
+  bool operator==(const LevelPoint &other) const { return ms == other.ms && units == other.units; }
 };
 
-inline std::ostream &operator<<(std::ostream &out, const LevelRecord &record) {
-  return out << record.units << " at " << record.ms;
+inline std::ostream &operator<<(std::ostream &out, const LevelPoint &point) {
+  return out << point.units << " at " << point.ms;
 }
 
 struct LevelFile {
   uint64_t price = 0;
   unsigned chunk_count = 0;
-  std::vector<LevelRecord> records;
+  std::vector<LevelPoint> points;
 };
 
 class LevelReader {
@@ -79,7 +79,7 @@ class LevelReader {
       last_.ms += Packed();
       uint64_t change = Packed();
       last_.units += change % 2 == 0 ? change / 2 : 0 - (change + 1) / 2;
-      file_.records.push_back(last_);
+      file_.points.push_back(last_);
     }
     Require(at_ == end, "a chunk's length");
     file_.chunk_count++;
@@ -109,7 +109,7 @@ class LevelReader {
 
   std::string bytes_;
   size_t at_ = 0;
-  LevelRecord last_ = {0, 0};
+  LevelPoint last_ = {0, 0};
   LevelFile file_;
 };
 

@@ -18,7 +18,7 @@ using namespace hk_test;
 
 namespace {
 
-using Records = std::vector<LevelRecord>;
+using Points = std::vector<LevelPoint>;
 
 class LevelTrace : public testing::Test {
  protected:
@@ -37,7 +37,7 @@ class LevelTrace : public testing::Test {
     hk_level_chunk_head(&chunk_, head);
     file_.append(reinterpret_cast<char *>(head), sizeof head);
     file_.append(reinterpret_cast<char *>(chunk_.payload), chunk_.bytes);
-    chunk_.bytes = chunk_.record_count = 0;
+    chunk_.bytes = chunk_.point_count = 0;
   }
 
   LevelFile File() const {
@@ -46,11 +46,11 @@ class LevelTrace : public testing::Test {
     return LevelReader::Read(std::string(reinterpret_cast<char *>(header), sizeof header) + file_);
   }
 
-  Records End(uint64_t now_ms) {
-    if (chunk_.record_count > 0) Write();
+  Points End(uint64_t now_ms) {
+    if (chunk_.point_count > 0) Write();
     hk_level_trace_end(&trace_, &chunk_, now_ms);
     Write();
-    return File().records;
+    return File().points;
   }
 
   hk_level_trace_t trace_ = {};
@@ -63,7 +63,7 @@ TEST_F(LevelTrace, TheReaderKnowsTheChecksum) { EXPECT_EQ(LevelReader::Checksum(
 
 TEST_F(LevelTrace, TheHeaderHasThePrice) {
   EXPECT_EQ(File().price, 250000u);
-  EXPECT_EQ(File().records, Records{});
+  EXPECT_EQ(File().points, Points{});
 }
 
 TEST_F(LevelTrace, TimeCountsFromTheBeginning) {
@@ -71,34 +71,34 @@ TEST_F(LevelTrace, TimeCountsFromTheBeginning) {
   Note(5000, 3);
   Note(5010, 300);
   Note(5020, 0);
-  EXPECT_EQ(End(5100), (Records{{0, 3}, {10, 300}, {20, 0}, {100, 0}}));
+  EXPECT_EQ(End(5100), (Points{{0, 3}, {10, 300}, {20, 0}, {100, 0}}));
 }
 
 TEST_F(LevelTrace, WhatIsUsedInPartIsAWholeUnit) {
   hk_level_trace_note(&trace_, &chunk_, 1, HK_LEVEL_TRACE_UNIT_BYTES + 1);
-  EXPECT_EQ(End(1), (Records{{1, 2}, {1, 2}}));
+  EXPECT_EQ(End(1), (Points{{1, 2}, {1, 2}}));
 }
 
 TEST_F(LevelTrace, TheHighestAndTheLastOfAMillisecondAreKept) {
   Note(1, 10);
   for (uint64_t units : {4, 50, 2, 30, 20}) Note(2, units);
   Note(3, 21);
-  EXPECT_EQ(End(3), (Records{{1, 10}, {2, 50}, {2, 20}, {3, 21}, {3, 21}}));
+  EXPECT_EQ(End(3), (Points{{1, 10}, {2, 50}, {2, 20}, {3, 21}, {3, 21}}));
 }
 
-TEST_F(LevelTrace, WhatChangesNothingIsNoRecord) {
+TEST_F(LevelTrace, WhatChangesNothingIsNoPoint) {
   Note(1, 10);
   for (uint64_t units : {4, 10}) Note(2, units);
   Note(3, 10);
   for (uint64_t units : {8, 6}) Note(4, units);
-  EXPECT_EQ(End(5), (Records{{1, 10}, {4, 6}, {5, 6}}));
+  EXPECT_EQ(End(5), (Points{{1, 10}, {4, 6}, {5, 6}}));
 }
 
 TEST_F(LevelTrace, AClockThatStepsBackStandsStill) {
   Note(10, 1);
   Note(7, 5);
   Note(12, 2);
-  EXPECT_EQ(End(3), (Records{{10, 5}, {12, 2}, {12, 2}}));
+  EXPECT_EQ(End(3), (Points{{10, 5}, {12, 2}, {12, 2}}));
 }
 
 TEST_F(LevelTrace, AChunkIsFullAfterASecond) {
@@ -116,12 +116,12 @@ TEST_F(LevelTrace, AllNumbersFit) {
   Note(UINT64_MAX - 1, 0);
   Note(UINT64_MAX, most_units);
   EXPECT_EQ(End(UINT64_MAX),
-            (Records{{1, most_units}, {UINT64_MAX - 1, 0}, {UINT64_MAX, most_units}, {UINT64_MAX, most_units}}));
+            (Points{{1, most_units}, {UINT64_MAX - 1, 0}, {UINT64_MAX, most_units}, {UINT64_MAX, most_units}}));
 }
 
 // What level_trace.h promises, for a course of numbers that was kept whole.
-Records Expected(const Records &all) {
-  Records expected;
+Points Expected(const Points &all) {
+  Points expected;
   for (size_t i = 0, next; i < all.size(); i = next) {
     uint64_t before = expected.empty() ? 0 : expected.back().units, highest = 0;
     for (next = i; next < all.size() && all[next].ms == all[i].ms; next++) highest = std::max(highest, all[next].units);
@@ -134,14 +134,14 @@ Records Expected(const Records &all) {
 
 TEST_F(LevelTrace, AnyCourseIsReadAsItWas) {
   TestRandom random(SeedFor("level_trace"));
-  Records all;
+  Points all;
   uint64_t now_ms = 0;
   for (uint64_t i = Scaled(20000); i > 0; i--) {
     now_ms += random.Below(4) == 0 ? random.Below(300) : 0;
     all.push_back({now_ms, random.Below(1u << random.Below(24))});
     Note(now_ms, all.back().units);
   }
-  Records expected = Expected(all);
+  Points expected = Expected(all);
   expected.push_back({now_ms + 9, all.back().units});
   EXPECT_EQ(End(now_ms + 9), expected);
   EXPECT_GT(File().chunk_count, 2u);
@@ -151,16 +151,16 @@ TEST_F(LevelTrace, WithoutRoomTheHighestAndTheLastAreStillKept) {
   has_writer_ = false;
   uint64_t now_ms = 1;
   for (; !hk_level_chunk_is_full(&chunk_, 0); now_ms++) Note(now_ms, 100 + now_ms % 2);
-  const uint64_t written = chunk_.record_count, full_ms = now_ms;
+  const uint64_t written = chunk_.point_count, full_ms = now_ms;
   for (; now_ms < full_ms + 5000; now_ms++) Note(now_ms, now_ms == full_ms + 700 ? 900 : 40 + now_ms % 3);
-  EXPECT_EQ(chunk_.record_count, written) << "a full chunk stays as it is";
+  EXPECT_EQ(chunk_.point_count, written) << "a full chunk stays as it is";
   EXPECT_LE(chunk_.bytes, HK_LEVEL_TRACE_PAYLOAD_BYTES);
   Write();
   Note(now_ms, 7);
-  Records read = End(now_ms);
+  Points read = End(now_ms);
   ASSERT_EQ(read.size(), written + 4);
-  Records tail(read.end() - 4, read.end());
-  EXPECT_EQ(tail, (Records{{full_ms + 700, 900}, {now_ms - 1, 40 + (now_ms - 1) % 3}, {now_ms, 7}, {now_ms, 7}}));
+  Points tail(read.end() - 4, read.end());
+  EXPECT_EQ(tail, (Points{{full_ms + 700, 900}, {now_ms - 1, 40 + (now_ms - 1) % 3}, {now_ms, 7}, {now_ms, 7}}));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ using namespace hk_test;
 
 namespace {
 
-using Records = std::vector<LevelRecord>;
+using Points = std::vector<LevelPoint>;
 
 constexpr uint64_t kStartMs = fake_os_start_ns / 1000000;
 constexpr uint64_t kPrice = 123;
@@ -90,11 +90,11 @@ HK_FRESH_TEST(Recording, HoldsWhatWasInUse) {
   hk_recording_finish();
   EXPECT_FALSE(IsOn());
   LevelFile file = LevelReader::ReadFile(folder / "a");
-  EXPECT_EQ(file.records, (Records{{0, 3}, {10, 7}, {20, 2}, {500, 2}}));
+  EXPECT_EQ(file.points, (Points{{0, 3}, {10, 7}, {20, 2}, {500, 2}}));
   EXPECT_EQ(file.price, kPrice);
   NoteAndWrite(600, 9);
   hk_recording_finish();
-  EXPECT_EQ(LevelReader::ReadFile(folder / "a").records.size(), 4u) << "after the end nothing is recorded";
+  EXPECT_EQ(LevelReader::ReadFile(folder / "a").points.size(), 4u) << "after the end nothing is recorded";
   EXPECT_EQ(LinesOnStderr(), 0);
 }
 
@@ -111,7 +111,7 @@ HK_FRESH_TEST(Recording, HoldsSmallChangesWithinOneMs) {
     hk_lock_release(hk_lock_space);
   }
   hk_recording_finish();
-  EXPECT_EQ(LevelReader::ReadFile(folder / "a").records.back(), (LevelRecord{10, 2}));
+  EXPECT_EQ(LevelReader::ReadFile(folder / "a").points.back(), (LevelPoint{10, 2}));
 }
 
 HK_FRESH_TEST(Recording, WithoutAPathNothingHappens) {
@@ -129,15 +129,15 @@ HK_FRESH_TEST(Recording, TheThreadThatFillsAChunkWritesIt) {
   for (uint64_t ms = 1; ms <= 1000; ms += 9) NoteAndWrite(ms, ms);
   NoteAndWrite(1020, 1);
   EXPECT_TRUE(std::filesystem::exists(folder / "a"));
-  Records before = LevelReader::ReadFile(folder / "a").records;
+  Points before = LevelReader::ReadFile(folder / "a").points;
   ASSERT_GT(before.size(), 100u);
-  EXPECT_EQ(before.back(), (LevelRecord{991, 991})) << "a process killed now has lost only the later records";
+  EXPECT_EQ(before.back(), (LevelPoint{991, 991})) << "a process killed now has lost only the later points";
   for (uint64_t ms = 2000; ms < 9000; ms += 1000) NoteAndWrite(ms, ms);
   hk_recording_finish();
-  Records all = LevelReader::ReadFile(folder / "a").records;
+  Points all = LevelReader::ReadFile(folder / "a").points;
   ASSERT_EQ(all.size(), before.size() + 2 + 7 + 1);
   for (size_t i = 0; i < before.size(); i++) EXPECT_EQ(all[i], before[i]);
-  EXPECT_EQ(all.back(), (LevelRecord{8000, 8000}));
+  EXPECT_EQ(all.back(), (LevelPoint{8000, 8000}));
 }
 
 HK_FRESH_TEST(Recording, WithoutAWriterLessIsNoted) {
@@ -146,11 +146,11 @@ HK_FRESH_TEST(Recording, WithoutAWriterLessIsNoted) {
   for (uint64_t ms = 1; ms <= 20000; ms++) Note(ms, ms == 17000 ? 900 : 100 + ms % 50);
   EXPECT_TRUE(hk_recording_is_full());
   hk_recording_finish();
-  Records records = LevelReader::ReadFile(folder / "a").records;
-  EXPECT_LT(records.size(), 10000u);
-  ASSERT_GT(records.size(), 2000u) << "two chunks";
-  Records tail(records.end() - 3, records.end());
-  EXPECT_EQ(tail, (Records{{17000, 900}, {20000, 100}, {20000, 100}})) << "the highest and the last are known";
+  Points points = LevelReader::ReadFile(folder / "a").points;
+  EXPECT_LT(points.size(), 10000u);
+  ASSERT_GT(points.size(), 2000u) << "two chunks";
+  Points tail(points.end() - 3, points.end());
+  EXPECT_EQ(tail, (Points{{17000, 900}, {20000, 100}, {20000, 100}})) << "the highest and the last are known";
 }
 
 HK_FRESH_TEST(Recording, AFileThatIsThereIsLeftAlone) {
@@ -179,7 +179,7 @@ HK_FRESH_TEST(Recording, AProgramThatClosesAllStopsTheRecording) {
   Start(folder / "a", 3);
   NoteAndWrite(1000, 1);
   NoteAndWrite(1001, 2);
-  Records before = LevelReader::ReadFile(folder / "a").records;
+  Points before = LevelReader::ReadFile(folder / "a").points;
   int number = DescriptorOf(folder / "a");
   ASSERT_GE(number, 0);
   int other = open((folder / "other").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -193,7 +193,7 @@ HK_FRESH_TEST(Recording, AProgramThatClosesAllStopsTheRecording) {
   EXPECT_NE(std::string(fake_os_stderr()).find("is recorded no longer: the program has closed it"), std::string::npos);
   EXPECT_EQ(std::filesystem::file_size(folder / "other"), 0u);
   EXPECT_NE(fcntl(number, F_GETFD), -1);
-  EXPECT_EQ(LevelReader::ReadFile(folder / "a").records, before);
+  EXPECT_EQ(LevelReader::ReadFile(folder / "a").points, before);
 }
 
 HK_FRESH_TEST(Recording, AFullDiskEndsItAfterAWholeChunk) {
@@ -204,12 +204,12 @@ HK_FRESH_TEST(Recording, AFullDiskEndsItAfterAWholeChunk) {
   for (uint64_t ms = 1000; IsOn() && ms < 100000; ms += 1000) NoteAndWrite(ms, ms);
   EXPECT_FALSE(IsOn());
   hk_recording_finish();
-  EXPECT_GT(LevelReader::ReadFile(folder / "a").records.size(), 1u);
+  EXPECT_GT(LevelReader::ReadFile(folder / "a").points.size(), 1u);
   EXPECT_EQ(LinesOnStderr(), 1);
   EXPECT_EQ(DescriptorOf(folder / "a"), -1);
 }
 
-// What a child records that has noted something, with a path of its own or without.
+// Records in a child of a process that has noted something, with a path of its own or without.
 void ChildRecords(const std::string &path) {
   NoteAndWrite(5000, 40);
   NoteAndWrite(9000, 41);
@@ -231,8 +231,8 @@ HK_FRESH_TEST(Recording, AForkWithoutAPathOfItsOwnRecordsNothing) {
             0);
   NoteAndWrite(4000, 4000);
   hk_recording_finish();
-  Records records = LevelReader::ReadFile(folder / "a").records;
-  EXPECT_EQ(records, (Records{{0, 3}, {1000, 1000}, {2000, 2000}, {3000, 3000}, {4000, 4000}, {4000, 4000}}));
+  Points points = LevelReader::ReadFile(folder / "a").points;
+  EXPECT_EQ(points, (Points{{0, 3}, {1000, 1000}, {2000, 2000}, {3000, 3000}, {4000, 4000}, {4000, 4000}}));
   EXPECT_EQ(LinesOnStderr(), 0);
 }
 
@@ -245,13 +245,13 @@ HK_FRESH_TEST(Recording, AForkWithAPathOfItsOwnRecordsFromItsStart) {
               fake_os_set_now((kStartMs + 4000) * 1000000);
               hk_lock_after_fork(true);
               ChildRecords(own);
-              Records records = LevelReader::ReadFile(folder / ("a-" + std::to_string(getpid()))).records;
-              EXPECT_EQ(records, (Records{{0, kRepairedUnits}, {1000, 40}, {5000, 41}, {5000, 41}}));
+              Points points = LevelReader::ReadFile(folder / ("a-" + std::to_string(getpid()))).points;
+              EXPECT_EQ(points, (Points{{0, kRepairedUnits}, {1000, 40}, {5000, 41}, {5000, 41}}));
               return testing::Test::HasFailure() ? 1 : 0;
             }),
             0);
   hk_recording_finish();
-  EXPECT_EQ(LevelReader::ReadFile(own).records.size(), 5u);
+  EXPECT_EQ(LevelReader::ReadFile(own).points.size(), 5u);
   EXPECT_EQ(LinesOnStderr(), 0);
 }
 
@@ -278,9 +278,9 @@ HK_FRESH_TEST(Recording, ManyThreadsWriteOneFile) {
   for (std::thread &thread : threads) thread.join();
   LevelFile file = LevelReader::ReadFile(folder / "a");
   EXPECT_GT(file.chunk_count, 1u);
-  for (size_t i = 1; i < file.records.size(); i++) {
-    ASSERT_GE(file.records[i].ms, file.records[i - 1].ms);
-    ASSERT_LE(file.records[i].units, 100u);
+  for (size_t i = 1; i < file.points.size(); i++) {
+    ASSERT_GE(file.points[i].ms, file.points[i - 1].ms);
+    ASSERT_LE(file.points[i].units, 100u);
   }
   EXPECT_EQ(LinesOnStderr(), 0);
 }

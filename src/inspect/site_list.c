@@ -60,6 +60,7 @@ static void put_lifetimes(list_t *list, const hk_site_t *site) {
   put(list, "]");
 }
 
+/* The name is printable text by now (hk_format_name). */
 static void put_label(list_t *list, const hk_site_t *site) {
   const hk_site_label_t *label = hk_site_label(site);
   if (label == NULL) return;
@@ -107,7 +108,7 @@ static void put_sites(list_t *list) {
 
 /* ---- Mappings. */
 
-/* Quotes the path, which may have any bytes. */
+/* Quotes the path, which may have any bytes. The tool opens it: as Python decodes it, no byte is lost. */
 static void put_path(list_t *list, const char *path) {
   put(list, "\"path\":\"");
   while (*path != '\0') {

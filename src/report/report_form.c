@@ -57,7 +57,8 @@ void hk_form_json_separate(hk_format_t *out) {
   if (last != '{' && last != '[') hk_format_text(out, ", ");
 }
 
-/* Appends a byte that is no character, or not printable, as the character of its number. */
+/* Appends a byte that is no character, or not printable, as the character of its number. Strict readers refuse a whole
+ * text with a lone surrogate, which hk_text_escape would write. */
 static void json_byte(hk_format_t *out, char byte) {
   static const char digits[] = "0123456789abcdef";
   char plain[] = {'\\', byte, '\0'};

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 
+#include "base/text.h"
 #include "os/os.h"
 #include "policy/option_line.h"
 #include "policy/price.h"
@@ -90,14 +91,6 @@ static const hk_option_range_t no_extent = {0, 0};
 
 static char to_upper(char character) {
   return character >= 'a' && character <= 'z' ? (char)(character - 'a' + 'A') : character;
-}
-
-/* Returns the text behind `prefix`, or NULL when `text` does not begin with it. */
-static const char *after_prefix(const char *text, const char *prefix) {
-  while (*prefix != '\0') {
-    if (*text++ != *prefix++) return NULL;
-  }
-  return text;
 }
 
 static size_t length_of(const char *text) {
@@ -259,9 +252,9 @@ static void load_option(unsigned index, const char *variable, found_t *found) {
 }
 
 static void load_variable(const char *variable, found_t *found) {
-  const char *name = after_prefix(variable, VARIABLE_PREFIX);
+  const char *name = hk_text_after(variable, VARIABLE_PREFIX);
   if (name == NULL) return;
-  if (after_prefix(variable, TOOL_PREFIX) != NULL || after_prefix(variable, TEST_PREFIX) != NULL) return;
+  if (hk_text_after(variable, TOOL_PREFIX) != NULL || hk_text_after(variable, TEST_PREFIX) != NULL) return;
   size_t length = name_length(name);
   if (name[length] == '\0') return; /* without a '=' it is no variable */
 

@@ -73,7 +73,7 @@ static void check_value(const option_t *option) {
 /* Returns the first variable with the option's name; without one, one with an old name. */
 static const char *variable_of(const option_t *option) {
   for (unsigned i = 0; environment[i] != NULL; i++) {
-    const char *name = after_prefix(environment[i], VARIABLE_PREFIX);
+    const char *name = hk_text_after(environment[i], VARIABLE_PREFIX);
     if (name == NULL) continue;
     size_t length = name_length(name);
     if (name[length] == '=' && is_name(name, length, option->name)) return environment[i];

@@ -9,11 +9,11 @@
 
 /* How the error was noticed. */
 typedef enum {
-  hk_guard_by_access,   /* a fault: `crash` has the kind of access */
-  hk_guard_by_padding,  /* at the block's free: the padding around it had been written to */
-  hk_guard_by_free,     /* free got the address */
-  hk_guard_by_realloc,  /* realloc did */
-  hk_guard_by_ask_size, /* malloc_usable_size did */
+  hk_guard_by_access,      /* a fault: `crash` has the kind of access */
+  hk_guard_by_padding,     /* at the block's free: the padding around it had been written to */
+  hk_guard_by_free,        /* free got the address */
+  hk_guard_by_realloc,     /* realloc did */
+  hk_guard_by_usable_size, /* malloc_usable_size did */
 } hk_guard_noticed_t;
 
 typedef struct {

@@ -79,7 +79,7 @@ static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t
 }
 
 static hk_guard_noticed_t noticed_by(hk_act_t act) {
-  return act == hk_act_free ? hk_guard_by_free : act == hk_act_realloc ? hk_guard_by_realloc : hk_guard_by_ask_size;
+  return act == hk_act_free ? hk_guard_by_free : act == hk_act_realloc ? hk_guard_by_realloc : hk_guard_by_usable_size;
 }
 
 void hk_misuse_address(hk_act_t act, const void *address) {

@@ -7,7 +7,7 @@
 #include "heap/heap.h"
 
 /* What the program tried to do with the address. */
-typedef enum { hk_act_free, hk_act_realloc, hk_act_ask_size } hk_act_t;
+typedef enum { hk_act_free, hk_act_realloc, hk_act_usable_size } hk_act_t;
 
 /* Reports an address that is no live block, at a function that requires one. Returns unless `on_misuse` is `abort`; the
  * caller then leaves the address alone. */

@@ -20,7 +20,7 @@ size_t hk_usable_size_slow(const void *block) {
   if (block == NULL) return 0;
   hk_finding_t finding = hk_verify(block);
   if (finding.verdict == hk_verdict_live) return finding.bytes;
-  hk_misuse_address(hk_act_ask_size, block);
+  hk_misuse_address(hk_act_usable_size, block);
   return 0;
 }
 

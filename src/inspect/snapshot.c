@@ -226,22 +226,22 @@ static void add_excess(const hk_sample_t *sample, void *context) {
 /* Applies the samples' ratio of requested bytes to block bytes to all live blocks. The ratio is at most 1. */
 static void fill_estimates(hk_snapshot_t *snapshot) {
   if (!hk_profile_is_running()) return;
-  uint64_t requested = 0, given = 0, allocated_q16 = 0, freed_q16 = 0;
+  uint64_t requested = 0, block_bytes = 0, allocated_q16 = 0, freed_q16 = 0;
   for (const hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) {
     hk_site_figures_t allocated, in_use;
     hk_site_read(site, &allocated, &in_use);
     requested += in_use.requested_bytes;
-    given += in_use.block_bytes;
+    block_bytes += in_use.block_bytes;
     allocated_q16 += hk_load_relaxed(&site->allocated.objects_q16);
     freed_q16 += hk_load_relaxed(&site->freed.objects_q16);
   }
-  if (given == 0) return;
+  if (block_bytes == 0) return;
   uint64_t excess = 0;
   hk_profile_each_sample(add_excess, &excess);
   uint64_t usual = hk_subtract_to_zero(snapshot->figures.live_bytes, excess);
-  unsigned __int128 scaled = (unsigned __int128)usual * hk_smaller(requested, given);
+  unsigned __int128 scaled = (unsigned __int128)usual * hk_smaller(requested, block_bytes);
   hakmem_stats_t *figures = &snapshot->figures;
-  figures->live_requested_estimate = (uint64_t)(scaled / given);
+  figures->live_requested_estimate = (uint64_t)(scaled / block_bytes);
   figures->live_inside_estimate = figures->live_bytes - figures->live_requested_estimate;
   figures->live_allocated_estimate = hk_site_rounded(allocated_q16);
   figures->live_freed_estimate = hk_site_rounded(freed_q16);

@@ -41,7 +41,7 @@ typedef struct {
   const hk_survey_visitor_t *visitor;
   bool is_thorough;
   size_t superslab_count; /* so far */
-  size_t big_count;
+  size_t large_count;
 } walk_t;
 
 /* ---- One unit: the descriptors of 2 MiB. */
@@ -66,7 +66,7 @@ static bool may_be_ahead(const hk_slab_t *slab) {
 static void show_large(walk_t *walk, const hk_slab_t *slab, uintptr_t start, bool is_free) {
   size_t bytes = hk_load_relaxed(&((hk_slab_t *)slab)->bytes);
   if (bytes == 0 || bytes % hk_os_page_size() != 0 || bytes >> HK_ADDRESS_BITS != 0) return;
-  walk->big_count += !is_free;
+  walk->large_count += !is_free;
   if (walk->visitor->large == NULL) return;
   bool may_be_resident = !is_free || !slab->zero;
   size_t resident = may_be_resident ? hk_os_resident_bytes((void *)start, bytes) : 0;
@@ -85,7 +85,7 @@ static bool is_free_extent(const hk_survey_superslab_t *unit, unsigned i) {
          slab->head == &unit->first[i];
 }
 
-/* Finds the resident pages. Where parts of the superslab are unmapped, asks slab by slab. */
+/* Finds the resident pages. Where parts of the superslab are unmapped, queries slab by slab. */
 static void look_at_pages(hk_survey_superslab_t *unit) {
   if (hk_os_resident_pages((void *)unit->start, HK_SUPERSLAB_BYTES, unit->is_resident)) return;
   __builtin_memset(unit->is_resident, 0, sizeof unit->is_resident);
@@ -145,5 +145,5 @@ bool hk_survey(const hk_survey_visitor_t *visitor, bool is_thorough) {
     look_at_region(&walk, leaf, (uintptr_t)region << HK_REGION_SHIFT);
   }
   return is_thorough ||
-         (walk.superslab_count >= hk_superslab_index_superslab_count() && walk.big_count >= hk_large_usage().count);
+         (walk.superslab_count >= hk_superslab_index_superslab_count() && walk.large_count >= hk_large_usage().count);
 }

@@ -61,7 +61,7 @@ static const char *kind_of(const hk_guard_event_t *event) {
     case hk_guard_by_free:
       return is_freed && is_start ? "double-free" : "invalid-free";
     case hk_guard_by_realloc:
-    case hk_guard_by_ask_size:
+    case hk_guard_by_usable_size:
       return is_freed && is_start ? "use-after-free" : "invalid-pointer";
     default:
       if (is_freed) return "use-after-free";
@@ -77,7 +77,7 @@ static const char *act_of(const hk_guard_event_t *event) {
   static const char *const of_call[] = {[hk_guard_by_padding] = "write",
                                         [hk_guard_by_free] = "free",
                                         [hk_guard_by_realloc] = "realloc",
-                                        [hk_guard_by_ask_size] = "malloc_usable_size"};
+                                        [hk_guard_by_usable_size] = "malloc_usable_size"};
   return event->by == hk_guard_by_access ? of_access[event->crash->access] : of_call[event->by];
 }
 

@@ -2,7 +2,7 @@
  *
  * A client sends lines. The server answers each with "ok <bytes>\n" and that number of bytes, or with "error <text>\n".
  * It does not answer "end", which tells it that the client needs the socket no longer. A heap profile that a client has
- * started ends when the client disconnects, however it ends, unless the client asked for it to stay.
+ * started ends when the client disconnects, however it ends, unless the client has started it with "stay".
  */
 #ifndef HK_SERVE_SERVER_H
 #define HK_SERVE_SERVER_H

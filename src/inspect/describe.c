@@ -1,10 +1,9 @@
 /* inspect/describe.c - L8. See describe.h. */
 #include "inspect/describe.h"
 
-#include "api/instruments.h"
-
 #include <string.h>
 
+#include "api/instruments.h"
 #include "base/arithmetic.h"
 #include "hakmem/hakmem.h"
 #include "heap/heap.h"

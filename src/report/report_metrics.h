@@ -3,9 +3,9 @@
 #define HK_REPORT_REPORT_METRICS_H
 
 #include <stdbool.h>
-#include "inspect/snapshot.h"
 
 #include "base/format.h"
+#include "inspect/snapshot.h"
 
 typedef enum { hk_metrics_openmetrics, hk_metrics_prometheus } hk_metrics_form_t;
 

@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import run_tests
+import stages
 
 GOOGLETEST = """\
 [ RUN      ] Stress.Third
@@ -52,12 +53,12 @@ def test_a_stage_that_passed_has_no_failed_check() -> None:
     assert run_tests.failed_checks("1: [       OK ] Stress.Fourth (1 ms)\n100% tests passed\n") == []
 
 
-@pytest.mark.parametrize("what", run_tests.WHOLE_RUNS)
+@pytest.mark.parametrize("what", stages.WHOLE_RUNS)
 def test_no_stage_waits_for_ever(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stage's need comes before it in its lane, or in another lane, where nothing waits for it in turn."""
     for name in ("arm64", "musl", "zig", "clang", "wheel", "cargo"):
-        monkeypatch.setattr(run_tests, f"have_{name}", lambda: None)
-    lanes = run_tests.WHOLE_RUNS[what]("OFF", 2)
+        monkeypatch.setattr(stages, f"have_{name}", lambda: None)
+    lanes = stages.WHOLE_RUNS[what]("OFF", 2)
     names = [stage.name for lane in lanes for stage in lane]
     assert len(names) == len(set(names))
     ended: set[str] = set()
@@ -65,4 +66,4 @@ def test_no_stage_waits_for_ever(what: str, monkeypatch: pytest.MonkeyPatch) -> 
         ready = [lane for lane in lanes if lane and (lane[0].needs is None or lane[0].needs in ended)]
         assert ready, f"{[lane[0].name for lane in lanes if lane]} wait for ever"
         ended.update(lane.pop(0).name for lane in ready)
-    assert {stage.needs for lane in run_tests.WHOLE_RUNS[what]("OFF", 2) for stage in lane} - {None} <= ended
+    assert {stage.needs for lane in stages.WHOLE_RUNS[what]("OFF", 2) for stage in lane} - {None} <= ended

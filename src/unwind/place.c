@@ -125,41 +125,40 @@ static void calculate(expression_t *stack, unsigned operation) {
   }
 }
 
-static void run_operation(hk_memory_reader_t *reader, expression_t *stack, uintptr_t pc) {
-  unsigned operation = (unsigned)hk_memory_reader_number(reader, 1);
-  if (operation >= op_lit0 && operation <= op_lit31) {
-    push_number(stack, operation - op_lit0);
-    return;
-  }
-  if (operation >= op_breg0 && operation <= op_breg31) {
-    push_register(stack, operation - op_breg0, hk_memory_reader_sleb(reader), pc);
-    return;
-  }
+/* Runs an operation that reads a number and pushes it. Returns false for all others. */
+static bool run_constant(hk_memory_reader_t *reader, expression_t *stack, unsigned operation) {
   switch (operation) {
     case op_const1u:
       push_number(stack, (int64_t)hk_memory_reader_number(reader, 1));
-      return;
+      return true;
     case op_const1s:
       push_number(stack, (int8_t)hk_memory_reader_number(reader, 1));
-      return;
+      return true;
     case op_const2u:
       push_number(stack, (int64_t)hk_memory_reader_number(reader, 2));
-      return;
+      return true;
     case op_const2s:
       push_number(stack, (int16_t)hk_memory_reader_number(reader, 2));
-      return;
+      return true;
     case op_const4u:
       push_number(stack, (int64_t)hk_memory_reader_number(reader, 4));
-      return;
+      return true;
     case op_const4s:
       push_number(stack, (int32_t)hk_memory_reader_number(reader, 4));
-      return;
+      return true;
     case op_constu:
       push_number(stack, (int64_t)hk_memory_reader_uleb(reader));
-      return;
+      return true;
     case op_consts:
       push_number(stack, hk_memory_reader_sleb(reader));
-      return;
+      return true;
+    default:
+      return false;
+  }
+}
+
+static void run_other(hk_memory_reader_t *reader, expression_t *stack, unsigned operation) {
+  switch (operation) {
     case op_plus_uconst:
       push_moved(stack, pop(stack), (int64_t)hk_memory_reader_uleb(reader));
       return;
@@ -178,6 +177,17 @@ static void run_operation(hk_memory_reader_t *reader, expression_t *stack, uintp
     default:
       stack->failed = true;
       return;
+  }
+}
+
+static void run_operation(hk_memory_reader_t *reader, expression_t *stack, uintptr_t pc) {
+  unsigned operation = (unsigned)hk_memory_reader_number(reader, 1);
+  if (operation >= op_lit0 && operation <= op_lit31) {
+    push_number(stack, operation - op_lit0);
+  } else if (operation >= op_breg0 && operation <= op_breg31) {
+    push_register(stack, operation - op_breg0, hk_memory_reader_sleb(reader), pc);
+  } else if (!run_constant(reader, stack, operation)) {
+    run_other(reader, stack, operation);
   }
 }
 

@@ -1,7 +1,7 @@
 /* tests/preload/refused_for_good.h - system calls that a sandbox refuses, and that stay refused.
  *
- * By the kernel itself and for this thread and those that it starts: refused_calls.h can stop refusing, but needs a
- * signal for it, which kills a thread that blocks all signals.
+ * The kernel refuses them, to this thread and those that it starts. A refusal that can end would need a signal
+ * (SIGSYS), which kills a thread that blocks all signals.
  */
 #ifndef PRELOAD_REFUSED_FOR_GOOD_H
 #define PRELOAD_REFUSED_FOR_GOOD_H

@@ -46,16 +46,17 @@ void hk_report_write_file(bool is_last) {
 
 /* ---- Start and end of the program. */
 
-/* Returns whether a failure to write the file gives a line on stderr. */
-static bool has_complaint(const char *path) { return *path != '\0' && *path != '-'; }
+/* Returns whether a failure to write the file of hk_output_file_t gives a line on stderr. */
+static bool has_complaint(const char *value) { return *value != '\0' && *value != '-'; }
 
 /* Returns whether anything may be written to stderr at the end. The program may have closed stderr by then, and have a
  * file of its own at that descriptor. Without need stderr is not kept: where a daemon closes it, the reader of a pipe
  * would wait for the daemon's end. */
 static bool has_last_words(void) {
   bool has_leaks_on_stderr = hk_option.leaks != hk_leaks_off && *hk_option.leaks_file != '-';
-  return hk_option.stats || hk_option.stats_signal != 0 || has_leaks_on_stderr || has_complaint(hk_option.stats_file) ||
-         has_complaint(hk_option.trace) || has_complaint(hk_option.profile_file) || has_complaint(hk_option.learn_file);
+  bool has_literal_path = *hk_option.trace != '\0' || *hk_option.learn_file != '\0'; /* a "-" is part of it */
+  return hk_option.stats || hk_option.stats_signal != 0 || has_leaks_on_stderr || has_literal_path ||
+         has_complaint(hk_option.stats_file) || has_complaint(hk_option.profile_file);
 }
 
 __attribute__((constructor)) static void prepare(void) {

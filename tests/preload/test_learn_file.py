@@ -167,5 +167,15 @@ def test_a_path_that_is_too_long(runner: Runner, program: Program) -> None:
     one_warning(learn(runner, program, Path("/tmp/" + "x" * 3000)), "its name is too long")
 
 
+def test_a_failure_at_the_end_is_told_on_no_file_of_the_program(
+    runner: Runner, program: Program, tmp_path: Path
+) -> None:
+    """The name is too long for the file that replaces it. The program has closed stderr by then."""
+    for name in ("x" * 250, "-" + "x" * 250):
+        command = [program("levels"), "close", tmp_path / "own"]
+        assert runner.under(command, env={"HAKMEM_LEARN_FILE": name}, cwd=tmp_path) == WELL
+        assert (tmp_path / "own").read_bytes() == b""
+
+
 def test_an_empty_path_is_none(runner: Runner, program: Program) -> None:
     assert runner.under([program("levels")], env={"HAKMEM_LEARN_FILE": ""}) == WELL

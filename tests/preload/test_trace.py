@@ -102,9 +102,13 @@ def test_who_is_killed_has_recorded_until_then(runner: Runner, program: Program,
     assert steps(file)[: len(LEVELS)] == LEVELS
 
 
-def test_a_program_that_closes_all_is_left_in_peace(runner: Runner, program: Program, tmp_path: Path) -> None:
-    file, own = tmp_path / "trace", tmp_path / "own"
-    outcome = runner.under([program("levels"), "close", own], env={"HAKMEM_TRACE": str(file)})
+@pytest.mark.parametrize("name", ["trace", "-trace"])
+def test_a_program_that_closes_all_is_left_in_peace(
+    runner: Runner, program: Program, tmp_path: Path, name: str
+) -> None:
+    """A "-" belongs to the path: it silences no message, as it does in HAKMEM_STATS_FILE."""
+    file, own = tmp_path / name, tmp_path / "own"
+    outcome = runner.under([program("levels"), "close", own], env={"HAKMEM_TRACE": name}, cwd=tmp_path)
     assert outcome == Outcome(7, b"", b""), "its stderr is closed: there is no stream to write to"
     assert own.read_bytes() == b""
     assert steps(file)[: len(LEVELS)] == LEVELS

@@ -9,10 +9,10 @@
 #include "unwind/unwind.h"
 
 /* Chosen: includes the frames of the signal handler. */
-#define FRAMES_MOST 80
+#define FRAMES_MAX 80
 
 /* Chosen: no function's frame is longer. */
-#define FRAME_MOST_BYTES HK_MIB
+#define FRAME_BYTES_MAX HK_MIB
 
 static bool read_word(uintptr_t address, uintptr_t *value) {
   void *word;
@@ -36,8 +36,8 @@ static bool find_caller(const hk_crash_t *crash, uintptr_t *caller) {
  * frame, which hk_unwind reports as a call that returns one byte behind its address. Returns 0 where the tables do not
  * lead to that frame. */
 static unsigned unwind(const hk_crash_t *crash, uintptr_t *addresses, unsigned most) {
-  uintptr_t frames[FRAMES_MOST];
-  unsigned count = hk_unwind(frames, FRAMES_MOST, 0), found = 0, kept = 0;
+  uintptr_t frames[FRAMES_MAX];
+  unsigned count = hk_unwind(frames, FRAMES_MAX, 0), found = 0, kept = 0;
   while (found < count && frames[found] != crash->program_counter + 1) found++;
   for (unsigned i = found + 1; i < count && kept < most; i++) addresses[kept++] = frames[i];
   return kept;
@@ -54,7 +54,7 @@ unsigned hk_call_chain_of(const hk_crash_t *crash, uintptr_t *addresses, unsigne
   while (count < most && read_word(frame, &next) && read_word(frame + sizeof next, &address)) {
     if (address < HK_SLAB_BYTES) break;
     addresses[count++] = address;
-    if (next <= frame || next - frame > FRAME_MOST_BYTES) break;
+    if (next <= frame || next - frame > FRAME_BYTES_MAX) break;
     frame = next;
   }
   return count;

@@ -18,10 +18,10 @@
 #include "policy/option.h"
 
 /* Chosen. */
-#define CALLS_MOST 32
-#define REGISTER_LINES_MOST 8
+#define CALLS_MAX 32
+#define REGISTER_LINES_MAX 8
 /* Chosen: how far from the stack pointer the access may lie that finds the stack full. */
-#define STACK_STEP_MOST HK_MIB
+#define STACK_STEP_MAX HK_MIB
 
 typedef struct {
   char text[HK_DESCRIBE_BYTES + 64];
@@ -98,8 +98,8 @@ static void say_what_happened(const hk_crash_t *crash) {
 static bool is_stack_full(const hk_crash_t *crash) {
   void *word;
   if (crash->number != SIGSEGV) return false;
-  if (crash->address < crash->stack_pointer) return crash->stack_pointer - crash->address < STACK_STEP_MOST;
-  bool is_in_frame = crash->address - crash->stack_pointer < STACK_STEP_MOST;
+  if (crash->address < crash->stack_pointer) return crash->stack_pointer - crash->address < STACK_STEP_MAX;
+  bool is_in_frame = crash->address - crash->stack_pointer < STACK_STEP_MAX;
   return is_in_frame && !hk_os_peek((const void *)crash->stack_pointer, &word);
 }
 
@@ -126,7 +126,7 @@ static bool is_described(const hk_crash_t *crash, int index) {
 
 static void say_registers(const hk_crash_t *crash) {
   unsigned lines = 0;
-  for (int i = 0; i < HK_CRASH_REGISTERS && lines < REGISTER_LINES_MOST; i++) {
+  for (int i = 0; i < HK_CRASH_REGISTERS && lines < REGISTER_LINES_MAX; i++) {
     uintptr_t value = crash->registers[i];
     if (is_described(crash, i) || hk_address_class_of(value).kind == hk_address_foreign) continue;
     line_t line;
@@ -140,9 +140,9 @@ static void say_registers(const hk_crash_t *crash) {
 /* ---- Calls. ---------------------------------------------------------------------------------------------------- */
 
 static void say_calls(const hk_crash_t *crash) {
-  uintptr_t addresses[CALLS_MOST];
-  hk_call_place_t modules[CALLS_MOST];
-  unsigned count = hk_call_chain_of(crash, addresses, CALLS_MOST);
+  uintptr_t addresses[CALLS_MAX];
+  hk_call_place_t modules[CALLS_MAX];
+  unsigned count = hk_call_chain_of(crash, addresses, CALLS_MAX);
   hk_call_places_of(addresses, count, modules);
   for (unsigned i = 0; i < count; i++) {
     if (i > 0 && !modules[i].is_code) break; /* the address is no return address */

@@ -22,7 +22,7 @@
 #define NEAR_BYTES 64
 
 /* Innermost calls of a sampled block's stack that are named. */
-#define CALLS_MOST 8
+#define CALLS_MAX 8
 
 /* A program has no memory below this address: an address there is a null pointer with an offset. */
 #define NULL_PAGES_BYTES HK_SLAB_BYTES
@@ -138,7 +138,7 @@ static const char *last_part(const char *path) {
 }
 
 /* Appends a path's last part as hk_format_name writes it. A text that is longer than a path is cut: HK_DESCRIBE_BYTES
- * has room for CALLS_MOST paths. */
+ * has room for CALLS_MAX paths. */
 static void describe_file(hk_format_t *out, const char *path) {
   char name[HK_CALL_PLACE_NAME_BYTES];
   hk_format_t format;
@@ -155,9 +155,9 @@ static HK_NOINLINE void describe_sample(hk_format_t *out, const hk_address_class
   hk_format_print(out, ", sampled: %u bytes requested %u ms ago", sample->weight.requested_bytes,
                   hk_subtract_to_zero(hk_os_coarse_ms(), sample->born_ms));
   if (sample->site == NULL || sample->site->frame_count == 0) return;
-  hk_call_place_t modules[CALLS_MOST];
+  hk_call_place_t modules[CALLS_MAX];
   uintptr_t calls[HK_SITE_FRAMES_MAX];
-  unsigned count = (unsigned)hk_smaller(hk_site_frames(sample->site, calls), CALLS_MOST);
+  unsigned count = (unsigned)hk_smaller(hk_site_frames(sample->site, calls), CALLS_MAX);
   for (unsigned i = 0; i < count; i++) calls[i]--;
   hk_call_places_of(calls, count, modules);
   hk_format_text(out, " by");

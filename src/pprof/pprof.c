@@ -85,7 +85,7 @@ typedef struct {
   code_range_t *mappings; /* a mapping's number is its place here, from 1 */
   size_t mapping_count;
   uint64_t next_string;
-  uint16_t label_strings[HK_SITE_LABELS_MOST]; /* [i]: the string of label i's name; 0: not put yet */
+  uint16_t label_strings[HK_SITE_LABELS_MAX]; /* [i]: the string of label i's name; 0: not put yet */
   bool failed;
 } writer_t;
 

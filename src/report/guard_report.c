@@ -26,10 +26,10 @@
 #include "unwind/site.h"
 
 /* Chosen: calls of each stack. */
-#define CALLS_MOST 32
+#define CALLS_MAX 32
 #define TEXT_BYTES (64 * HK_KIB)
 /* In JSON a byte of a path takes up to six: \u00NN. */
-static_assert(3 * CALLS_MOST * (6 * HK_CALL_PLACE_NAME_BYTES + 80) + HK_KIB <= TEXT_BYTES, "three stacks have room");
+static_assert(3 * CALLS_MAX * (6 * HK_CALL_PLACE_NAME_BYTES + 80) + HK_KIB <= TEXT_BYTES, "three stacks have room");
 
 /* Chosen: how long a thread waits for another one's report. */
 #define WAIT_STEPS 200
@@ -42,8 +42,8 @@ static _Atomic(uint64_t) reporter;
 
 typedef struct {
   unsigned count;
-  uintptr_t call[CALLS_MOST]; /* addresses in the calls, the innermost first */
-  hk_call_place_t place[CALLS_MOST];
+  uintptr_t call[CALLS_MAX]; /* addresses in the calls, the innermost first */
+  hk_call_place_t place[CALLS_MAX];
 } calls_t;
 
 /* The reporter's. */
@@ -91,14 +91,14 @@ static const char *act_text(const hk_guard_event_t *event) {
 
 static void take_stack(calls_t *stack, hk_site_t *site) {
   uintptr_t frames[HK_SITE_FRAMES_MAX];
-  stack->count = site != NULL ? (unsigned)hk_smaller(hk_site_frames(site, frames), CALLS_MOST) : 0;
+  stack->count = site != NULL ? (unsigned)hk_smaller(hk_site_frames(site, frames), CALLS_MAX) : 0;
   for (unsigned i = 0; i < stack->count; i++) stack->call[i] = frames[i] - 1;
   hk_call_places_of(stack->call, stack->count, stack->place);
 }
 
 /* The addresses behind the first one are return addresses. */
 static void take_stack_of_crash(calls_t *stack, const hk_crash_t *crash) {
-  stack->count = hk_call_chain_of(crash, stack->call, CALLS_MOST);
+  stack->count = hk_call_chain_of(crash, stack->call, CALLS_MAX);
   for (unsigned i = 1; i < stack->count; i++) stack->call[i]--;
   hk_call_places_of(stack->call, stack->count, stack->place);
   unsigned known = 1;

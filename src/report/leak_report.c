@@ -8,8 +8,8 @@
 #define SCHEMA 1
 
 /* Chosen: as many sites, and calls of each, as a person reads. */
-#define SITES_MOST 32
-#define FRAMES_MOST 24
+#define SITES_MAX 32
+#define FRAMES_MAX 24
 
 /* The most bytes that a site takes in JSON, and the room that is kept for the mappings. */
 #define SITE_BYTES (HK_SITE_FRAMES_MAX * 24 + 512)
@@ -38,9 +38,9 @@ static void put_total(hk_format_t *out, const hk_leak_t *leak, hk_leak_kind_t ki
 }
 
 static void put_frames(hk_format_t *out, const hk_site_t *site) {
-  hk_call_place_t places[FRAMES_MOST];
+  hk_call_place_t places[FRAMES_MAX];
   uintptr_t frames[HK_SITE_FRAMES_MAX];
-  unsigned all = hk_site_frames(site, frames), count = all < FRAMES_MOST ? all : FRAMES_MOST;
+  unsigned all = hk_site_frames(site, frames), count = all < FRAMES_MAX ? all : FRAMES_MAX;
   if (hk_site_is_shared(site)) hk_format_text(out, "  stacks that share one entry for want of room\n");
   hk_call_places_of(frames, count, places);
   for (unsigned i = 0; i < count; i++) {
@@ -70,7 +70,7 @@ static hk_leak_row_t *largest(hk_leak_t *leak, hk_leak_kind_t kind) {
 static void put_sites(hk_format_t *out, hk_leak_t *leak, hk_leak_kind_t kind) {
   hk_leak_row_t *row;
   for (unsigned count = 0; (row = largest(leak, kind)) != NULL; count++) {
-    if (count == SITES_MOST) {
+    if (count == SITES_MAX) {
       hk_format_text(out, "hakmem: leaks: smaller sites are left out; HAKMEM_LEAKS_FILE has all of them\n");
       break;
     }

@@ -13,7 +13,7 @@
 #include "serve/profile_command.h"
 
 /* Hexadecimal digits of an address. */
-#define MOST_DIGITS 16
+#define DIGITS_MAX 16
 
 /* Answers a command. `arguments` is the text behind the command's words, empty for most commands. */
 typedef const char *answer_t(hk_format_t *out, const char *arguments);
@@ -78,7 +78,7 @@ static const char *describe(hk_format_t *out, const char *arguments) {
   if (digits == NULL) digits = arguments;
   uint64_t address;
   const char *end = hk_text_hex(digits, &address);
-  if (end == NULL || *end != '\0' || end - digits > MOST_DIGITS) return "describe needs a hexadecimal address";
+  if (end == NULL || *end != '\0' || end - digits > DIGITS_MAX) return "describe needs a hexadecimal address";
   hk_describe(out, address);
   hk_format_text(out, "\n");
   return NULL;

@@ -265,10 +265,10 @@ static hk_site_place_t find_label(const table_t *where, hk_site_place_t from, co
 static hk_site_place_t label_of(table_t *where, const char *name, bool is_tag) {
   hk_site_place_t head = hk_load_acquire(&where->labels), found = find_label(where, head, name, is_tag);
   if (found != 0) return found;
-  if (head != 0 && label_at(where, head)->number + 2 >= HK_SITE_LABELS_MOST) {
+  if (head != 0 && label_at(where, head)->number + 2 >= HK_SITE_LABELS_MAX) {
     name = "others";
     found = find_label(where, head, name, is_tag);
-    if (found != 0 || label_at(where, head)->number + 1 >= HK_SITE_LABELS_MOST) return found;
+    if (found != 0 || label_at(where, head)->number + 1 >= HK_SITE_LABELS_MAX) return found;
   }
   hk_site_place_t place = take(where, sizeof(hk_site_label_t));
   hk_site_label_t *made = at(where, place);
@@ -278,7 +278,7 @@ static hk_site_place_t label_of(table_t *where, const char *name, bool is_tag) {
   for (;;) {
     made->next = head;
     made->number = head != 0 ? (uint16_t)(label_at(where, head)->number + 1) : 0;
-    if (made->number >= HK_SITE_LABELS_MOST) return 0;
+    if (made->number >= HK_SITE_LABELS_MAX) return 0;
     if (hk_publish_once(&where->labels, &head, place)) return place;
     found = find_label(where, head, name, is_tag);
     if (found != 0) return found;

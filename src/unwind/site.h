@@ -90,7 +90,7 @@ typedef struct {
   char name[HK_SITE_LABEL_BYTES];
 } hk_site_label_t;
 /* Chosen: labels are found by a search. Those of further names are "others". */
-#define HK_SITE_LABELS_MOST 128
+#define HK_SITE_LABELS_MAX 128
 
 /* Returns the site of the same stack that has the label, and makes both if needed. Returns the site itself when there
  * is no room. */

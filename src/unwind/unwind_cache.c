@@ -18,13 +18,13 @@
 #include "unwind/own_code.h"
 #include "unwind/walk_room.h"
 
-/* Chosen: a walk goes further than its site needs, so that the next one may begin further out. STOPS_MOST leaves
+/* Chosen: a walk goes further than its site needs, so that the next one may begin further out. STOPS_MAX leaves
  * room for a walk that begins further in. */
-#define STEPS_MOST 128
+#define STEPS_MAX 128
 /* The frames of a site, and hakmem's own, which the site does not have. */
-#define FRAMES_MOST (HK_SITE_FRAMES_MAX + 16)
-#define STOPS_MOST 192
-#define CHECKS_MOST 512
+#define FRAMES_MAX (HK_SITE_FRAMES_MAX + 16)
+#define STOPS_MAX 192
+#define CHECKS_MAX 512
 #define CACHE_SHIFT 5
 /* They hold what a walk of a dozen frames depends on. */
 #define FETCHED_LINES 5
@@ -54,9 +54,9 @@ typedef struct {
   uint32_t stop_count;
   uint32_t check_count;
   hk_site_t *site; /* of a walk from the uppermost stop; NULL: not known */
-  check_t checks[CHECKS_MOST];
-  stop_t stops[STOPS_MOST];
-  step_t steps[STEPS_MOST];
+  check_t checks[CHECKS_MAX];
+  stop_t stops[STOPS_MAX];
+  step_t steps[STEPS_MAX];
 } unwind_cache_t;
 
 static _Atomic(unwind_cache_t *) caches[1u << CACHE_SHIFT];
@@ -146,7 +146,7 @@ typedef struct {
   uint32_t step_count;
   bool is_plain; /* the unwind cache can keep all steps so far */
   bool has_end;
-  uintptr_t frames[FRAMES_MOST]; /* of the site */
+  uintptr_t frames[FRAMES_MAX]; /* of the site */
 } walk_t;
 
 static_assert(sizeof(walk_t) <= HK_WALK_ROOM_BYTES, "a walk has one room");
@@ -167,7 +167,7 @@ static bool meets(unwind_cache_t *cache, const walk_t *walk, uint32_t holding) {
 
 /* Walks until it meets a stop of the unwind cache. Returns false when the stack or the room for steps ends first. */
 static bool go(unwind_cache_t *cache, walk_t *walk, uint32_t holding) {
-  while (walk->step_count < STEPS_MOST) {
+  while (walk->step_count < STEPS_MAX) {
     if (meets(cache, walk, holding)) return true;
     step_t *step = &cache->steps[walk->step_count];
     step->frame = walk->frame;
@@ -192,7 +192,7 @@ static bool put_checks(unwind_cache_t *cache, const hk_stack_reader_t *stack, co
                        const hk_frame_t *caller, unsigned needed) {
   for (unsigned left = note->saved & (needed | 1u << hk_frame_ra); left != 0; left &= left - 1) {
     unsigned i = hk_lowest_bit(left);
-    if (cache->check_count == CHECKS_MOST) return false;
+    if (cache->check_count == CHECKS_MAX) return false;
     check_t *check = &cache->checks[cache->check_count++];
     check->address = i == hk_frame_ra ? note->ra_place : caller->registers[i];
     if (!hk_is_aligned(check->address, sizeof check->value)) return false;
@@ -202,7 +202,7 @@ static bool put_checks(unwind_cache_t *cache, const hk_stack_reader_t *stack, co
 }
 
 static bool put_stop(unwind_cache_t *cache, const hk_stack_reader_t *stack, const hk_frame_t *frame, unsigned needed) {
-  if (cache->stop_count == STOPS_MOST) return false;
+  if (cache->stop_count == STOPS_MAX) return false;
   stop_t *stop = &cache->stops[cache->stop_count];
   *stop = (stop_t){*frame, (uint8_t)needed, cache->check_count};
   if (!read_registers(&stop->frame, stack, needed)) return false;
@@ -243,17 +243,17 @@ static hk_site_t *site_of_stack(const uintptr_t *frames, unsigned count) {
 static hk_site_t *site_of_walk(const unwind_cache_t *cache, walk_t *walk, uint32_t met_count) {
   uintptr_t *frames = walk->frames;
   unsigned count = 0;
-  for (uint32_t i = 1; i < walk->step_count && count < FRAMES_MOST; i++) {
+  for (uint32_t i = 1; i < walk->step_count && count < FRAMES_MAX; i++) {
     frames[count++] = cache->steps[i].frame.pc + 1;
   }
-  if (walk->step_count > 0 && count < FRAMES_MOST) frames[count++] = walk->frame.pc + 1;
+  if (walk->step_count > 0 && count < FRAMES_MAX) frames[count++] = walk->frame.pc + 1;
   uint32_t behind = met_count > 0 ? met_count - 1 : 0;
-  while (behind > 0 && count < FRAMES_MOST) frames[count++] = cache->stops[--behind].frame.pc + 1;
+  while (behind > 0 && count < FRAMES_MAX) frames[count++] = cache->stops[--behind].frame.pc + 1;
   return site_of_stack(frames, count);
 }
 
 static bool is_enough(const unwind_cache_t *cache, const walk_t *walk) {
-  return cache->has_end || walk->step_count + cache->stop_count > FRAMES_MOST;
+  return cache->has_end || walk->step_count + cache->stop_count > FRAMES_MAX;
 }
 
 static hk_site_t *walk_along(unwind_cache_t *cache, walk_t *walk) {
@@ -279,7 +279,7 @@ static hk_site_t *walk_along(unwind_cache_t *cache, walk_t *walk) {
 
 static hk_site_t *walk_alone(walk_t *walk) {
   unsigned count = 0;
-  while (count < FRAMES_MOST && hk_frame_step(&walk->frame, &walk->source)) walk->frames[count++] = walk->frame.pc + 1;
+  while (count < FRAMES_MAX && hk_frame_step(&walk->frame, &walk->source)) walk->frames[count++] = walk->frame.pc + 1;
   return site_of_stack(walk->frames, count);
 }
 

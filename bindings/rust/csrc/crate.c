@@ -38,7 +38,7 @@ typedef struct {
 } receiver_t;
 
 static bool receive(hk_output_t *output, const void *bytes, size_t count) {
-  receiver_t *receiver = (receiver_t *)(void *)output;
+  receiver_t *receiver = HK_CONTAINER_OF(output, receiver_t, output);
   return receiver->put(receiver->context, bytes, count);
 }
 

@@ -1,6 +1,7 @@
 /* inspect/site_list.c - L8. See site_list.h. */
 #include "inspect/site_list.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -9,9 +10,10 @@
 #include "unwind/module_map.h"
 #include "unwind/site.h"
 
-/* Text is collected here. There is always room for a number and its name. */
+/* Text is collected here. There is always room for a number and its name, and for a build ID. */
 #define CHUNK_BYTES 1024
 #define SPARE_BYTES 128
+static_assert(HK_BUILD_ID_TEXT_BYTES + 16 <= SPARE_BYTES, "a build ID has room");
 
 typedef struct {
   hk_output_t *to;
@@ -125,14 +127,13 @@ static void put_path(list_t *list, const char *path) {
 }
 
 static void put_build_id(list_t *list, uintptr_t header) {
-  unsigned char id[HK_BUILD_ID_BYTES_MAX];
-  size_t bytes = hk_module_build_id(header, id);
-  put(list, bytes == 0 ? "\"build_id\":null}" : "\"build_id\":\"");
-  for (size_t i = 0; i < bytes; i++) {
-    char digits[] = {"0123456789abcdef"[id[i] >> 4], "0123456789abcdef"[id[i] & 15], '\0'};
-    put(list, digits);
+  char text[HK_BUILD_ID_TEXT_BYTES];
+  size_t length = hk_module_build_id(header, text);
+  if (length > 0) {
+    hk_format_print(room(list), "\"build_id\":\"%s\"}", text);
+  } else {
+    put(list, "\"build_id\":null}");
   }
-  if (bytes > 0) put(list, "\"}");
 }
 
 static void put_mappings(list_t *list) {

@@ -194,15 +194,10 @@ static void put_sample(writer_t *writer, const hk_site_t *site) {
 /* ---- Mappings. */
 
 static uint64_t put_build_id(writer_t *writer, uintptr_t header) {
-  unsigned char id[HK_BUILD_ID_BYTES_MAX];
-  char text[2 * HK_BUILD_ID_BYTES_MAX];
-  size_t bytes = hk_module_build_id(header, id);
-  if (bytes == 0) return 0;
-  for (size_t i = 0; i < bytes; i++) {
-    text[2 * i] = "0123456789abcdef"[id[i] >> 4];
-    text[2 * i + 1] = "0123456789abcdef"[id[i] & 15];
-  }
-  put_text(writer, text, 2 * bytes);
+  char text[HK_BUILD_ID_TEXT_BYTES];
+  size_t length = hk_module_build_id(header, text);
+  if (length == 0) return 0;
+  put_text(writer, text, length);
   return writer->next_string++;
 }
 

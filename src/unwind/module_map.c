@@ -110,8 +110,10 @@ uintptr_t hk_module_end(uintptr_t header) {
   return end;
 }
 
-/* Finds the build ID in one segment of notes. Returns its length; 0 when there is none. */
-static size_t find_build_id(uintptr_t at, uintptr_t end, unsigned char *id) {
+#define BUILD_ID_BYTES_MAX ((HK_BUILD_ID_TEXT_BYTES - 1) / 2)
+
+/* Copies the build ID from one segment of notes. Returns its length; 0 when there is none. */
+static size_t copy_build_id(uintptr_t at, uintptr_t end, unsigned char *id) {
   enum { words = 4, name_bytes = 4, notes_max = 32 };
   for (unsigned i = 0; i < notes_max && at < end && end - at >= sizeof(Elf64_Nhdr); i++) {
     Elf64_Nhdr note;
@@ -119,7 +121,7 @@ static size_t find_build_id(uintptr_t at, uintptr_t end, unsigned char *id) {
     if (hk_os_copy_out(&note, at, sizeof note) != sizeof note) return 0;
     uintptr_t name_at = at + sizeof note,
               id_at = name_at + (((uintptr_t)note.n_namesz + words - 1) & ~(uintptr_t)(words - 1));
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == name_bytes && note.n_descsz <= HK_BUILD_ID_BYTES_MAX &&
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == name_bytes && note.n_descsz <= BUILD_ID_BYTES_MAX &&
         hk_os_copy_out(name, name_at, name_bytes) == name_bytes && memcmp(name, ELF_NOTE_GNU, name_bytes) == 0) {
       return hk_os_copy_out(id, id_at, note.n_descsz) == note.n_descsz ? note.n_descsz : 0;
     }
@@ -128,15 +130,27 @@ static size_t find_build_id(uintptr_t at, uintptr_t end, unsigned char *id) {
   return 0;
 }
 
-size_t hk_module_build_id(uintptr_t header, unsigned char *id) {
+static size_t find_build_id(uintptr_t header, unsigned char *id) {
   headers_t headers;
   Elf64_Phdr segment;
   if (!read_headers(header, &headers)) return 0;
   for (unsigned i = 0; i < headers.count && read_segment(&headers, i, &segment); i++) {
     if (segment.p_type != PT_NOTE) continue;
     uintptr_t start = headers.base + segment.p_vaddr;
-    size_t bytes = find_build_id(start, start + segment.p_memsz, id);
+    size_t bytes = copy_build_id(start, start + segment.p_memsz, id);
     if (bytes > 0) return bytes;
   }
   return 0;
+}
+
+size_t hk_module_build_id(uintptr_t header, char *text) {
+  static const char digits[] = "0123456789abcdef";
+  unsigned char id[BUILD_ID_BYTES_MAX];
+  size_t bytes = find_build_id(header, id), length = 0;
+  for (size_t i = 0; i < bytes; i++) {
+    text[length++] = digits[id[i] >> 4];
+    text[length++] = digits[id[i] & 15];
+  }
+  text[length] = '\0';
+  return length;
 }

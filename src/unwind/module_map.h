@@ -47,10 +47,12 @@ uintptr_t hk_module_unwind_index(uintptr_t header);
 /* Returns where the file's last loadable segment ends in memory; 0 when it is no ELF file. */
 uintptr_t hk_module_end(uintptr_t header);
 
-#define HK_BUILD_ID_BYTES_MAX 32
+/* Room for a build ID as text, with the zero byte. */
+#define HK_BUILD_ID_TEXT_BYTES (2 * 32 + 1)
 
-/* Copies the file's build ID, of at most HK_BUILD_ID_BYTES_MAX bytes. Returns its length; 0 when there is none. */
-size_t hk_module_build_id(uintptr_t header, unsigned char *id);
+/* Writes the file's build ID to `text`, as hexadecimal digits. Returns their number; 0, with an empty text, when there
+ * is none or no room for it. */
+size_t hk_module_build_id(uintptr_t header, char *text);
 
 HK_C_END
 

@@ -1,6 +1,7 @@
 /* unwind/module_map: the input is an ELF file's headers in memory. A reader of the whole input has to find the same
  * results, where they lie in the input. */
 #include <elf.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "far_memory.h"
@@ -63,14 +64,18 @@ static uintptr_t expected_end(const model_t *model) {
 static bool contains(const unsigned char *bytes, size_t count) { return memmem(file, file_size, bytes, count) != NULL; }
 
 static void check_build_id(const model_t *model) {
-  unsigned char id[HK_BUILD_ID_BYTES_MAX + 1], again[HK_BUILD_ID_BYTES_MAX];
+  char id[HK_BUILD_ID_TEXT_BYTES + 1], again[HK_BUILD_ID_TEXT_BYTES];
   memset(id, 0xa5, sizeof id);
-  size_t bytes = hk_module_build_id(header, id);
-  FUZZ_CHECK(bytes <= HK_BUILD_ID_BYTES_MAX && id[HK_BUILD_ID_BYTES_MAX] == 0xa5);
-  FUZZ_CHECK(hk_module_build_id(header, again) == bytes && memcmp(id, again, bytes) == 0);
-  if (model->is_known && !model->is_elf) FUZZ_CHECK(bytes == 0);
+  size_t length = hk_module_build_id(header, id);
+  FUZZ_CHECK(length < HK_BUILD_ID_TEXT_BYTES && strlen(id) == length);
+  FUZZ_CHECK((unsigned char)id[HK_BUILD_ID_TEXT_BYTES] == 0xa5);
+  FUZZ_CHECK(hk_module_build_id(header, again) == length && strcmp(id, again) == 0);
+  if (model->is_known && !model->is_elf) FUZZ_CHECK(length == 0);
+  if (length == 0) return;
+  unsigned char bytes[HK_BUILD_ID_TEXT_BYTES / 2];
+  for (size_t i = 0; i < length / 2; i++) FUZZ_CHECK(sscanf(id + 2 * i, "%2hhx", &bytes[i]) == 1);
   /* Notes may lie in the zero bytes before the header: then the name is missing. */
-  if (bytes > 0) FUZZ_CHECK(contains((const unsigned char *)ELF_NOTE_GNU, 4) && contains(id, bytes));
+  FUZZ_CHECK(contains((const unsigned char *)ELF_NOTE_GNU, 4) && contains(bytes, length / 2));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -25,7 +25,7 @@ typedef enum {
 
 typedef struct {
   uint64_t samples;
-  uint64_t blocks_q16; /* estimates of what the samples stand for */
+  uint64_t blocks_q16; /* an estimate, as `bytes`: the blocks that the samples stand for */
   uint64_t bytes;
 } hk_leak_sums_t;
 

@@ -117,7 +117,7 @@ void hk_sample_hook_forget_code(void) { hk_rule_cache_forget(); }
 
 bool hk_sample_hook_is_inside(void) { return hk_load_relaxed(&is_inside); }
 
-/* A block in a guard slot has no descriptor: it is of what the thread is switched to. */
+/* A block in a guard slot has no descriptor: it belongs to the named heap or tag that the thread is switched to. */
 static hk_site_t *labelled(hk_site_t *site, const hk_sample_t *sample) {
   const hk_slab_t *slab = hk_slab_of((const void *)(sample->address - sample->offset));
   hk_named_t *named = hk_slab_state(slab) == hk_slab_none ? hk_part_current() : hk_named_of_slab(slab);

@@ -57,7 +57,7 @@ static bool find_record(hk_survey_superslab_t *unit, const hk_slab_t *slab) {
   return unit->record.start == unit->start && unit->record.slabs == unit->first;
 }
 
-/* Whether pages of a large block may be resident that the program has not written. */
+/* Returns whether pages of a large block may be resident that the program has not written. */
 static bool may_be_ahead(const hk_slab_t *slab) {
   if (slab->ahead_slabs != 0 || slab->huge == hk_huge_ask) return true;
   return slab->huge != hk_huge_forbid && hk_os_huge_setting() == hk_os_huge_everywhere;

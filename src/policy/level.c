@@ -20,7 +20,7 @@ uint64_t hk_level_segment_age_ms(const hk_level_t *level, unsigned index) {
   return level->now_ms - level->segment[index].since_ms;
 }
 
-/* Whether segments i and i + 1 are nearer to each other than j and j + 1: the difference of their ages is the
+/* Returns whether segments i and i + 1 are nearer to each other than j and j + 1: the difference of their ages is the
  * smaller part of the older one's age. */
 static bool is_nearer(const hk_level_t *level, unsigned i, unsigned j) {
   uint64_t i_apart = level->segment[i + 1].since_ms - level->segment[i].since_ms;
@@ -29,7 +29,7 @@ static bool is_nearer(const hk_level_t *level, unsigned i, unsigned j) {
          (unsigned __int128)j_apart * hk_level_segment_age_ms(level, i);
 }
 
-/* Returns the part of `apart_ms` that `bytes` is of `all_bytes`. */
+/* Returns about apart_ms * bytes / all_bytes, without overflow. */
 static uint64_t weighted(uint64_t apart_ms, size_t bytes, size_t all_bytes) {
   unsigned bits = hk_highest_bit(all_bytes) + 1;
   unsigned shift = bits > WEIGHT_BITS ? bits - WEIGHT_BITS : 0;

@@ -1,7 +1,7 @@
 /* policy/peak.h - L2. How much dirty memory is purged as the process's resident memory rises above its highest so far,
  * the peak. Numbers in, numbers out: the caller brings the clock and holds the lock.
  *
- * A machine has to have room for a program's peak. Below it, dirty memory takes no room that is not there anyway. As
+ * A machine has to have room for a program's peak. Below it, dirty memory takes only room that is there anyway. As
  * the peak rises, about as many dirty bytes are purged as it rose by. A purge takes whole superslabs and extents; what
  * it takes beyond the rise counts for the rises that follow. So each MiB of the final peak is purged about once, and a
  * budget bounds what that may cost: a program that grows all the time would fault in again all that it frees.
@@ -32,8 +32,9 @@ typedef struct {
   size_t purged_bytes; /* in all, also by purges that are under way */
 } hk_peak_t;
 
-/* Returns whether the caller is to ask the system for the process's peak now, and to call hk_peak_note. True once in a
- * ms, where memory could be purged: `purgeable_bytes` are dirty and need not stay. False where memory is cheap. */
+/* Returns whether the caller is to ask the system for the process's peak now, and to call hk_peak_note: true once in a
+ * ms, where memory could be purged: `purgeable_bytes` are dirty and need not stay. Returns false where memory is
+ * cheap. */
 bool hk_peak_is_due(hk_peak_t *peak, const hk_price_t *price, uint64_t now_ms, size_t purgeable_bytes);
 
 /* Notes the process's peak as the system tells it. Threads may ask in one order, and note in another. Returns how many

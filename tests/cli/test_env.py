@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Dict
+from typing import Dict, List
 
 import pytest
 from cli_support import Compile, Tool
@@ -86,6 +86,23 @@ def test_json_and_path(tool: Tool, library: Path) -> None:
     assert found == {"schema": 1, "variables": {"LD_PRELOAD": str(library), "HAKMEM_MODE": "lean"}}
     fast = find_library(FAST_LIBRARY)
     assert lines(tool, "--path", "--fast") == f"{fast}\n"
+
+
+def on_a_terminal(tool: Tool, *arguments: object) -> List[str]:
+    words = shlex.join(tool.words("env", *arguments))
+    done = subprocess.run(
+        ["script", "-qec", f"stty cols 200; exec {words}", "/dev/null"],
+        env=clean(TERM="xterm"), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def test_the_next_command_keeps_the_options(tool: Tool, library: Path) -> None:
+    """The command that sets the same variables."""
+    assert on_a_terminal(tool)[-1] == 'next: eval "$(hakmem env)"'
+    for words in (["--secure"], ["--set", "mode=lean", "--set", "decay=5", "--fast"], ["--library", str(library)]):
+        assert on_a_terminal(tool, *words)[-1] == f'next: eval "$(hakmem env {" ".join(words)})"'
+    assert on_a_terminal(tool, "--set", "stats_file=a b")[-1] == "next: eval \"$(hakmem env --set 'stats_file=a b')\""
 
 
 @pytest.mark.parametrize(

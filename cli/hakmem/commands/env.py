@@ -85,7 +85,8 @@ def env(form: Optional[str], settings: Tuple[str, ...], fast: bool, secure: bool
         for line in _lines(form or "shell", found, options):
             click.echo(line)
         if form in (None, "shell") and sys.stdout.isatty():
-            next_step.tell('eval "$(hakmem env)"', on_stderr=True)
+            typed = next_step.options({"--set": settings, "--fast": fast, "--secure": secure, "--library": library})
+            next_step.tell(f'eval "$(hakmem {next_step.words(["env", *typed])})"', on_stderr=True)
 
 
 def _lines(form: str, library: str, options: Mapping[str, str]) -> List[str]:

@@ -135,6 +135,7 @@ def test_pages_that_sources_name_can_be_printed() -> None:
         (("top", "--interval", "x", "1"), 2, "'x' is no number"),
         (("compare", "--list", "--json", "-"), 2, "--list prints lines"),
         (("compare", "--csv", "x.csv", "--list"), 2, "--list prints lines"),
+        (("compare", "--list", "--", "true"), 2, "--list takes no PROGRAM"),
         (("bench", "--list", "--json", "-"), 2, "--json is for results that are measured"),
         (("bench", "--draw", "a.json", "a.svg", "--json", "-"), 2, "--json is for results that are measured"),
         (("bench", "--rounds", "x"), 2, "'x' is no whole number"),

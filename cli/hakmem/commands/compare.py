@@ -26,7 +26,9 @@ _POSITIVE = click.IntRange(min=1)
 _SECONDS = Time(0, least_open=True)
 
 
-def _list_allocators(files: Sequence[Optional[str]]) -> None:
+def _list_allocators(files: Sequence[Optional[str]], command: Sequence[str]) -> None:
+    if command:
+        raise Failure("--list takes no PROGRAM: it lists the allocators of this machine", EXIT_USAGE)
     if any(file is not None for file in files):
         raise Failure("--list prints lines: --json, --csv and --plot are for a comparison", EXIT_USAGE)
     for allocator in present().values():
@@ -126,7 +128,7 @@ def compare(
     A server is compared by --setup, --load and --port. The table goes to stdout, all else to stderr.
     """
     if list_only:
-        _list_allocators((json_file, csv_file, plot_file))
+        _list_allocators((json_file, csv_file, plot_file), command)
         return
     words = _command(command, setup, load, port)
     if json_file == "-" and csv_file == "-":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cli_support import ROOT, Tool
 from hakmem.metrics import size
+from hakmem.top.figures import duration
 from hakmem.units import unit_of
 from report_support import save, snapshot
 from watched_support import Watched
@@ -28,6 +29,18 @@ def test_units_are_those_of_the_library() -> None:
 @pytest.mark.parametrize(("value", "text"), [(0, "0 B"), (1, "1 B"), (1023, "1023 B"), (1024, "1 KiB")])
 def test_small_sizes(value: int, text: str) -> None:
     assert size(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (59.99, "59.99 s"), (59.996, "1 min 0 s"), (119.7, "2 min 0 s"), (3599.6, "1 h 0 min"),
+        (86399.4, "23 h 59 min"), (86399.6, "1 d 0 h"),
+    ],
+)  # fmt: skip
+def test_durations_round_to_the_next_unit(value: float, text: str) -> None:
+    """No picture shows 60.00 s."""
+    assert duration(value) == text
 
 
 def test_diff_of_snapshots(tool: Tool, tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ TRENDS: Tuple[Trend, ...] = (
 
 
 def duration(value: float) -> str:
-    """Days, hours, minutes: the two largest; below a minute as everywhere."""
-    if value < 60:
+    """Days, hours, minutes: the two largest; below a minute as everywhere, from where that is no 60.00 s."""
+    if value < 59.995:
         return seconds(value)
-    minutes, rest = divmod(int(value), 60)
+    minutes, rest = divmod(round(value), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     if days:

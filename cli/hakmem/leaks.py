@@ -16,6 +16,7 @@ from hakmem.schemas import SCHEMAS
 
 SCHEMA = 1
 _KINDS = ("unreachable", "reachable", "unjudged")
+_WHAT = {"unreachable": "leaked: no pointer leads there", "unjudged": "not freed"}
 # A profile that begins with the program begins within this time.
 _LATE_MS = 1000
 _WHY_NO_SCAN = {
@@ -140,8 +141,7 @@ def lines(leaks: Leaks, rows: int, width: Optional[int] = None) -> List[str]:
     """The findings: the largest sites with their stacks, and the limits of the findings."""
     found = leaks.found()
     all_of_it = leaks.of[leaks.kind]
-    what = "leaked: no pointer leads there" if leaks.scan == "done" else "not freed"
-    text = [f"{_amount(leaks, all_of_it)} {what}" if all_of_it.samples else f"nothing {what}"]
+    text = [f"{_amount(leaks, all_of_it)} {_WHAT[leaks.kind]}" if all_of_it.samples else _none(leaks)]
     for site in found[:rows]:
         text += ["", f"{_amount(leaks, site.of[leaks.kind])} from", *_stack(site)]
     if len(found) > rows or leaks.left_out:
@@ -176,6 +176,12 @@ def notes(leaks: Leaks) -> List[str]:
         rate = f", one for each {size(leaks.rate)} allocated" if leaks.rate else ""
         told.append(f"estimates from {leaks.samples:,} samples{rate}: small sites may be missing")
     return told
+
+
+def _none(leaks: Leaks) -> str:
+    if leaks.kind == "unreachable":
+        return "nothing leaked: a pointer leads to each block"
+    return "every block was freed" if leaks.is_exact else "every sampled block was freed"
 
 
 def _amount(leaks: Leaks, sums: Sums) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import pytest
 from cli_support import Compile, Tool
@@ -63,6 +63,20 @@ def test_without_a_scan(tool: Tool, library: Path, loser: Path) -> None:
     """All that is live, of which the program keeps some."""
     done = tool("leaks", "--library", library, "--", loser, 7)
     assert "12,000 bytes in 8 blocks not freed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "every block was freed"),
+        (["--rate", "1000"], "every sampled block was freed"),
+        (["--scan"], "nothing leaked: a pointer leads to each block"),
+    ],
+)
+def test_nothing_is_found(tool: Tool, library: Path, compile_c: Compile, words: List[str], told: str) -> None:
+    program = compile_c("nothing", "int main(void) { return 0; }")
+    done = tool("leaks", "--library", library, *words, "--", program)
+    assert done.returncode == 0 and done.stderr.splitlines()[0] == told
 
 
 def test_guarded_blocks_are_not_judged(tool: Tool, library: Path, loser: Path) -> None:

@@ -7,6 +7,7 @@ import gzip
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -207,8 +208,8 @@ def test_ipv6(tool: Tool, watched: Watched) -> None:
 
 
 def test_a_port_in_use(tool: Tool, watched: Watched) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         done = tool("metrics", "--port", port, watched.pid)
     assert (done.returncode, done.stdout) == (125, "")
     assert done.stderr == f"hakmem: cannot listen on 127.0.0.1: port {port} is in use\n"
@@ -343,9 +344,13 @@ def test_what_it_leaves(tool: Tool, watched: Watched, was_running: bool) -> None
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port: int = other.getsockname()[1]
-        return port
+    """One that is free, below those that the kernel gives to sockets without a port of their own: between this test and
+    its server no other process gets it by chance."""
+    least = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(least // 2, least)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Prometheus:

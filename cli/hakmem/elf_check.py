@@ -22,7 +22,7 @@ from hakmem.errors import Failure
 from hakmem.kernel_files import KernelFiles
 from hakmem.musl import is_for_musl, is_static_musl, runs_on_musl
 from hakmem.needed import needed
-from hakmem.program import resolve
+from hakmem.program import SHELL, has_no_magic, resolve
 
 _MOST_INTERPRETERS = 5  # the kernel gives up after this number of `#!` in a row
 _LINE_BYTES = 4096
@@ -70,13 +70,15 @@ class Chain:
 
 
 def follow(path: str, environment: Mapping[str, str]) -> Chain:
-    """Resolve `#!` lines, through /usr/bin/env too, down to the ELF file."""
+    """Resolve `#!` lines, through /usr/bin/env too, down to the ELF file. A text without such a line is the shell's."""
     files: List[str] = []
     clears = False
     for _ in range(_MOST_INTERPRETERS):
         path = os.path.realpath(path)
         files.append(path)
         words = _interpreter_line(path)
+        if words is None and len(files) == 1 and has_no_magic(path):
+            words = [SHELL]
         if words is None:
             return Chain(tuple(files), read_executable(path), clears)
         path = words[0]

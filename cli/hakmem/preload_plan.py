@@ -37,7 +37,7 @@ class Plan:
 
 def check_preload(program: Program, library: str, environment: Mapping[str, str], force: bool) -> List[str]:
     """Checks a library that `environment` preloads: a Failure, or warnings with --force."""
-    chain = follow(program.path, environment)
+    chain = follow(program.named_file, environment)
     obstacle = find_obstacle(chain, library)
     if obstacle is not None:
         message = f"preloading has no effect: {obstacle.message}"
@@ -70,7 +70,7 @@ def plan(
     force: bool,
 ) -> Plan:
     """Every allocator that can serve the program. `options` are for ours alone."""
-    chain = follow(program.path, environment)
+    chain = follow(program.named_file, environment)
     notes: List[str] = []
     if chain.executable is not None and musl.runs_on_musl(chain.executable.interpreter):
         allocators = _for_musl(str(chain.executable.interpreter), allocators, notes)

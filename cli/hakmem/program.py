@@ -10,28 +10,34 @@ from hakmem.errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, Failure
 
 _DEFAULT_PATH = "/bin:/usr/bin"  # execvp's where PATH is not set
 _MAGIC_BYTES = 4
+SHELL = "/bin/sh"  # execvp's
 
 
 @dataclass(frozen=True)
 class Program:
-    """What to execute: the file, and its arguments, the name it was called by first."""
+    """What to execute: the file, and its arguments, the name it was called by first. Of a text for the shell the file
+    is the shell, and the text its first argument."""
 
     path: str
     argv: Tuple[str, ...]
+    is_shell_text: bool = False
 
     @property
     def name(self) -> str:
         """How it was called."""
-        return self.argv[0]
+        return self.argv[1 if self.is_shell_text else 0]
+
+    @property
+    def named_file(self) -> str:
+        """The file that the command names."""
+        return self.argv[1] if self.is_shell_text else self.path
 
 
 def resolve(command: Sequence[str], environment: Mapping[str, str]) -> Program:
     """The program that `command` means."""
     path = _find(command[0], environment.get("PATH", _DEFAULT_PATH))
-    if _has_no_magic(path):
-        return Program(
-            "/bin/sh", ("/bin/sh", path, *command[1:])
-        )  # execvp: what the kernel cannot run may be a shell script
+    if has_no_magic(path):  # execvp: what the kernel cannot run may be a shell script
+        return Program(SHELL, (SHELL, path, *command[1:]), is_shell_text=True)
     return Program(path, tuple(command))
 
 
@@ -57,17 +63,17 @@ def _find(name: str, search_path: str) -> str:
 def _check(path: str) -> None:
     try:
         os.stat(path)
-    except PermissionError:
-        raise Failure(f"{path}: permission denied", EXIT_NOT_EXECUTABLE) from None
-    except OSError:
+    except FileNotFoundError:
         raise Failure(f"{path}: not found", EXIT_NOT_FOUND) from None
+    except OSError as error:
+        raise Failure(f"{path}: {str(error.strerror).lower()}", EXIT_NOT_EXECUTABLE) from None
     if os.path.isdir(path):
         raise Failure(f"{path}: is a directory", EXIT_NOT_EXECUTABLE)
     if not os.access(path, os.X_OK):
         raise Failure(f"{path}: not executable", EXIT_NOT_EXECUTABLE)
 
 
-def _has_no_magic(path: str) -> bool:
+def has_no_magic(path: str) -> bool:
     """Whether this is a text without `#!`."""
     try:
         with open(path, "rb") as file:

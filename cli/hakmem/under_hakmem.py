@@ -96,7 +96,7 @@ def prepare(command: Sequence[str], how: How) -> Start:
     A program that is linked with hakmem gets no preload."""
     variables = {**environment.of_caller(), **environment.options(how.settings)}
     program = resolve(command, variables)
-    chain = follow(program.path, variables)
+    chain = follow(program.named_file, variables)
     own = linked.of_program(chain, variables)
     if own is not None:
         return _of_linked(program, variables, own, how)

@@ -63,6 +63,17 @@ def test_without_a_library(machine: FakeMachine, calls: Path) -> None:
     assert "program" in subjects(examination.findings)
 
 
+def test_a_text_without_an_interpreter_line(machine: FakeMachine, library: Path, tmp_path: Path) -> None:
+    """Both names: that of the text, and that of the shell that runs it."""
+    text = tmp_path / "text"
+    text.write_text("echo hello\n")
+    text.chmod(0o755)
+    examination = look(machine, library, text)
+    assert examination.program == str(text)
+    (note,) = [finding for finding in examination.findings if finding.subject == "program"]
+    assert note.level is Level.NOTE and note.found == f"{text}, which runs {os.path.realpath('/bin/sh')}"
+
+
 @pytest.mark.parametrize("flags", [("-static",), ("-static-pie",)])
 def test_a_static_program(machine: FakeMachine, library: Path, compile_c: Compile, flags: tuple[str, ...]) -> None:
     examination = look(machine, library, compile_c("calls" + flags[0], CALLS, *flags))

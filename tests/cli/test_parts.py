@@ -44,6 +44,14 @@ def test_without_path_the_default_is_searched() -> None:
     assert resolve(["sh"], {}).path in ("/bin/sh", "/usr/bin/sh")
 
 
+def test_a_text_without_an_interpreter_line(tmp_path: Path) -> None:
+    """The shell runs it, and it keeps its name."""
+    text = executable(tmp_path / "text", "echo hello\n")
+    found = resolve(["text", "x"], {"PATH": str(tmp_path)})
+    assert (found.path, found.argv) == ("/bin/sh", ("/bin/sh", str(text), "x"))
+    assert found.name == found.named_file == str(text)
+
+
 def test_an_empty_name_is_not_found() -> None:
     with pytest.raises(Failure) as nothing:
         resolve([""], {})

@@ -127,6 +127,17 @@ def test_not_executable(tool: Tool, tmp_path: Path) -> None:
     assert tool("run", "--", str(tmp_path)).returncode == 126
 
 
+def test_a_name_that_leads_nowhere(tool: Tool, tmp_path: Path) -> None:
+    """It is there, and the message has the system's reason."""
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "text").write_text("hello")
+    for name, reason in (
+        ("loop", "too many levels of symbolic links"), ("text/x", "not a directory"), ("x" * 300, "file name too long"),
+    ):  # fmt: skip
+        done = tool("run", "--", f"./{name}")
+        assert (done.returncode, done.stderr) == (126, f"hakmem: ./{name}: {reason}\n")
+
+
 def test_a_folder_without_search_permission(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir(mode=0)
     user = os.geteuid()

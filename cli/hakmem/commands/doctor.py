@@ -50,7 +50,7 @@ def doctor(library_name: Optional[str], json_file: Optional[str], command: Tuple
 
 def _find_library(program: Optional[Program], variables: Mapping[str, str]) -> Optional[Path]:
     """The library for the program's C library if there is one, else the usual one."""
-    executable = follow(program.path, variables).executable if program is not None else None
+    executable = follow(program.named_file, variables).executable if program is not None else None
     if executable is not None and executable.interpreter is not None and musl.runs_on_musl(executable.interpreter):
         return musl.library_for(executable.interpreter) or paths.find_library()
     return paths.find_library()

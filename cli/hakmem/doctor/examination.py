@@ -48,7 +48,7 @@ def examine(
 ) -> Examination:
     """`environment` is the environment of started programs, without the preload."""
     findings: List[Finding] = []
-    chain = follow(program.path, environment) if program is not None else None
+    chain = follow(program.named_file, environment) if program is not None else None
     own = linked.of_program(chain, environment) if chain is not None else None
     if own is None:
         findings += _library(files, library)

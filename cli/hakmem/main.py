@@ -114,9 +114,18 @@ def _run() -> int:
         say(_missing(error))
         return EXIT_CANNOT
     except Interrupted as interrupted:
-        say(f"stopped by {signal.Signals(interrupted.signal_number).name}; nothing was written")
-        return EXIT_SIGNAL_BASE + interrupted.signal_number
+        return _stopped(interrupted)
+    except RuntimeError as error:
+        # Python 3.11 and before, at an import: the other error stands for each one that __set_name__ raises.
+        if not isinstance(error.__cause__, Interrupted):
+            raise
+        return _stopped(error.__cause__)
     return code or (EXIT_CANNOT if streams.has_lost_result(sys.stderr) else 0)
+
+
+def _stopped(interrupted: Interrupted) -> int:
+    say(f"stopped by {signal.Signals(interrupted.signal_number).name}; nothing was written")
+    return EXIT_SIGNAL_BASE + interrupted.signal_number
 
 
 def _missing(error: ModuleNotFoundError) -> str:

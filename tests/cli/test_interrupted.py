@@ -104,6 +104,29 @@ main.cli.main = lambda **_: os.kill(os.getpid(), signal.SIGTERM)
 def interrupt(*_):
     os.kill(os.getpid(), signal.SIGINT)
 """
+IN_SET_NAME = """
+import os, signal, sys
+sys.path.insert(0, CLI)
+from hakmem import main
+class Named:
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), signal.SIGTERM)
+def import_one(**_):
+    class Owner:
+        named = Named()
+main.cli.main = import_one
+main.main()
+"""
+
+
+def test_ctrl_c_while_a_class_is_made() -> None:
+    """Python up to 3.11 raises another error in its place."""
+    words = [sys.executable, "-I", "-c", IN_SET_NAME.replace("CLI", repr(str(CLI)))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    told = "hakmem: stopped by SIGTERM; nothing was written\n"
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, "", told)
+
+
 MOMENTS = {
     "message": ("main.say = interrupt", 128 + signal.SIGINT),
     "exit": ("main.say = lambda _: None; atexit.register(interrupt)", -signal.SIGINT),

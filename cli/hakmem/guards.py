@@ -83,7 +83,8 @@ def lines(state: State, pid: int, name: str) -> List[str]:
         all_slots = state.slots + state.large_slots
         in_use = f"{state.live} in use ({size(state.live_bytes)})"
         told.append(f"slots       {in_use}, {state.protected} protected after their free, of {all_slots}")
-        told.append(f"protection  the oldest freed block has been protected for {state.age_ms / 1000:.1f} s")
+        if state.protected:
+            told.append(f"protection  the oldest freed block has been protected for {state.age_ms / 1000:.1f} s")
         missed = f"{state.missed} without a slot"
         told.append(f"so far      {state.guarded} allocations guarded, {missed}, {state.found} errors found")
     if state.rate:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cli_support import ROOT, Tool
+from hakmem import guards
 from hakmem.metrics import size
 from hakmem.top.figures import duration
 from hakmem.units import unit_of
@@ -41,6 +42,13 @@ def test_small_sizes(value: int, text: str) -> None:
 def test_durations_round_to_the_next_unit(value: float, text: str) -> None:
     """No picture shows 60.00 s."""
     assert duration(value) == text
+
+
+@pytest.mark.parametrize("protected", [0, 1])
+def test_guards_have_an_oldest_block_or_none(protected: int) -> None:
+    figures = dict.fromkeys(guards.State.__dataclass_fields__, 0)
+    told = guards.lines(guards.State(**{**figures, "slots": 100, "protected": protected, "age_ms": 1500}), 1, "it")
+    assert ("protection  the oldest freed block has been protected for 1.5 s" in told) is bool(protected)
 
 
 def test_diff_of_snapshots(tool: Tool, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Iterator, Tuple
 
 import click
@@ -43,8 +44,10 @@ def test_help_ends_with_examples(words: str, tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("line", [line for examples in EXAMPLES.values() for line, _ in examples])
-def test_examples_are_understood(line: str) -> None:
+def test_examples_are_understood(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the parser of their command: each option is one, and has the values that it takes."""
+    (tmp_path / "debug").mkdir()  # a folder that is named must be there
+    monkeypatch.chdir(tmp_path)
     words = [word for word in shlex.split(line) if not word.startswith(">")]
     assert words.pop(0) == "hakmem"
     name = words.pop(0)

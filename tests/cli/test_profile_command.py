@@ -150,6 +150,7 @@ def test_the_next_command_keeps_the_options(
     for by, told in (("alloc", "--by alloc "), ("inuse", "")):
         done = tool("profile", *words, "--by", by, "--", family, "0", "0", environment=environment)
         assert f"next: hakmem profile {told}{kept}" in done.stderr.splitlines()
+    (tool.folder / "x y").mkdir()
     done = tool("profile", "--by", "alloc", "--debug-dir", "x y", "--input", source)
     wanted = f"next: hakmem profile --by alloc --flame heap.svg --debug-dir 'x y' --input {source}"
     assert done.stdout.splitlines()[-1] == wanted

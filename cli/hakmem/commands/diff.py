@@ -8,6 +8,7 @@ from typing import Any, List, Optional, Tuple
 import click
 
 from hakmem import fitting, next_step
+from hakmem.debug_dir import debug_dir_option
 from hakmem.errors import escaped, say
 from hakmem.metrics import size
 from hakmem.output import end_with, reserve, write_each
@@ -34,9 +35,7 @@ _NAME_AT = 42
     help="Of profiles: a row for each stack (default) or function.",
 )
 @click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Rows of a section; default 20.")
-@click.option(
-    "--debug-dir", "folders", multiple=True, metavar="DIR", help="A folder with separate debug files. Repeatable."
-)
+@debug_dir_option
 @click.option("--json", "json_file", metavar="FILE", help="Write all rows as JSON; - is stdout, instead of the text.")
 @click.argument("before_name", metavar="BEFORE")
 @click.argument("after_name", metavar="AFTER")

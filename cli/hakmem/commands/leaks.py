@@ -11,6 +11,7 @@ import click
 from hakmem import next_step, process_files
 from hakmem.attach import Refused, attach
 from hakmem.commands.run import run_to_end
+from hakmem.debug_dir import debug_dir_option
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, escaped, say, write_result
 from hakmem.explain import snapshot
@@ -40,9 +41,7 @@ _WITH_PROFILE = "start it with HAKMEM_PROFILE=1 or HAKMEM_LEAKS, or here, with `
 @click.option(
     "--error-exitcode", type=click.IntRange(0, 255), default=0, metavar="N", help="End with N if blocks were found."
 )
-@click.option(
-    "--debug-dir", "folders", multiple=True, metavar="DIR", help="A folder with separate debug files. Repeatable."
-)
+@debug_dir_option
 @start_options()
 @click.option("-q", "--quiet", is_flag=True, help="No text, no notes.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="PID | [--] PROGRAM [ARGUMENT]...", required=True)

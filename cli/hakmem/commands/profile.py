@@ -13,6 +13,7 @@ import click
 from hakmem import next_step
 from hakmem.commands.explain import printable
 from hakmem.commands.run import run_to_end
+from hakmem.debug_dir import debug_dir_option
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_result
 from hakmem.output import Content, OutputFile, end_with, reserve, write_each
@@ -116,9 +117,7 @@ class _Wish:
 @click.option("--stop", is_flag=True, help="Of a PID: read the running profile, and stop it.")
 @click.option("--input", "input_name", metavar="FILE", help="Read this profile, instead of PID or PROGRAM.")
 @click.option("--sites", "sites_name", metavar="FILE", help="Read this saved answer to `profile sites` instead.")
-@click.option(
-    "--debug-dir", "folders", multiple=True, metavar="DIR", help="A folder with separate debug files. Repeatable."
-)
+@debug_dir_option
 @start_options()
 @click.option("-q", "--quiet", is_flag=True, help="No table, no notes.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="PID | [--] PROGRAM [ARGUMENT]...")

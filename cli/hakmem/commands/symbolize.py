@@ -8,15 +8,14 @@ from typing import List, Optional, Tuple
 
 import click
 
+from hakmem.debug_dir import debug_dir_option
 from hakmem.errors import Failure, cannot_read, escaped, say
 from hakmem.profile.log import named, names_of
 from hakmem.schemas import SCHEMAS
 
 
 @click.command()
-@click.option(
-    "--debug-dir", "folders", multiple=True, metavar="DIR", help="A folder with separate debug files. Repeatable."
-)
+@debug_dir_option
 @click.option("--json", "is_json", is_flag=True, help="Print the places and their names as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="No notes.")
 @click.argument("file", required=False, metavar="[FILE]")

@@ -32,9 +32,9 @@ class OutputFile:
 
     def __init__(self, name: str) -> None:
         if name == "--":  # `--json -- PROGRAM`
-            raise Failure("the FILE of an option is missing before --; - is standard output", EXIT_USAGE)
+            raise Failure("the FILE of an option is missing before --", EXIT_USAGE)
         if not name:
-            raise Failure("the FILE of an option is empty; - is standard output", EXIT_USAGE)
+            raise Failure("the FILE of an option is empty", EXIT_USAGE)
         self.name = name
         self.is_written = False
         self._nameless: Optional[int] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from typing import Mapping, Sequence, Tuple
 
@@ -62,13 +63,15 @@ def _find(name: str, search_path: str) -> str:
 
 def _check(path: str) -> None:
     try:
-        os.stat(path)
+        mode = os.stat(path).st_mode
     except FileNotFoundError:
         raise Failure(f"{path}: not found", EXIT_NOT_FOUND) from None
     except OSError as error:
         raise Failure(f"{path}: {str(error.strerror).lower()}", EXIT_NOT_EXECUTABLE) from None
-    if os.path.isdir(path):
+    if stat.S_ISDIR(mode):
         raise Failure(f"{path}: is a directory", EXIT_NOT_EXECUTABLE)
+    if not stat.S_ISREG(mode):  # the system executes none, and a read of a pipe would wait
+        raise Failure(f"{path}: not a regular file", EXIT_NOT_EXECUTABLE)
     if not os.access(path, os.X_OK):
         raise Failure(f"{path}: not executable", EXIT_NOT_EXECUTABLE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from typing import Dict, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import click
 
@@ -32,6 +32,17 @@ class WholeSummaries(click.Group):
     def groups(self, ctx: click.Context) -> Dict[str, Sequence[str]]:
         """The titles, and the names of the commands."""
         return {"Commands": self.list_commands(ctx)}
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Names the command whose option lacks its value, or has one in vain: click's failure does not."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as failure:
+            name = ctx.invoked_subcommand
+            command = self.get_command(ctx, name) if failure.ctx is None and name is not None else None
+            if command is not None:
+                failure.ctx = click.Context(command, parent=ctx, info_name=name)
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click's, without a limit."""
@@ -67,10 +78,11 @@ def width() -> Dict[str, int]:
 def show(failure: click.ClickException) -> None:
     """One message on stderr. Wrong usage is told in one line too, with the command that explains the usage."""
     context = failure.ctx if isinstance(failure, (click.UsageError, Failure)) else None
-    if context is None or type(failure).__name__ == "NoArgsIsHelpError":
+    is_usage = context is not None or isinstance(failure, click.UsageError)
+    if not is_usage or type(failure).__name__ == "NoArgsIsHelpError":
         failure.show()
         return
-    words = context.command_path.split()[1:]
+    words = context.command_path.split()[1:] if context is not None else []
     if isinstance(failure, click.UsageError):
         text = f"{' '.join(words)}: {_message(failure)}" if words else _message(failure)
     else:

@@ -131,11 +131,21 @@ def test_a_name_that_leads_nowhere(tool: Tool, tmp_path: Path) -> None:
     """It is there, and the message has the system's reason."""
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "text").write_text("hello")
+    os.mkfifo(tmp_path / "pipe", 0o755)
     for name, reason in (
+        ("pipe", "not a regular file"),
         ("loop", "too many levels of symbolic links"), ("text/x", "not a directory"), ("x" * 300, "file name too long"),
     ):  # fmt: skip
         done = tool("run", "--", f"./{name}")
         assert (done.returncode, done.stderr) == (126, f"hakmem: ./{name}: {reason}\n")
+
+
+def test_a_program_in_place_of_the_rate_of_guards(tool: Tool) -> None:
+    """--guard takes the word behind it, and the message says what to write."""
+    done = tool("run", "--guard", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("hakmem: true is no RATE: ") and "--guard -- PROGRAM" in done.stderr
+    assert tool("run", "-q", "--guard", "--", "true").returncode == 0
 
 
 def test_a_folder_without_search_permission(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import click
 
 from hakmem import paths, verdict
 from hakmem.engine import Child, Launch, Watch
-from hakmem.errors import EXIT_CANNOT, Failure, say, say_result, write_result
+from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, say_result, write_result
 from hakmem.folding import columns_of_stderr
 from hakmem.guard_rates import RECOMMENDED_RATE
 from hakmem.guards import rate_of
@@ -29,6 +29,14 @@ _OWN = {
 FORWARDED: FrozenSet[int] = frozenset(int(number) for number in signal.valid_signals()) - {int(n) for n in _OWN}
 
 
+def _rate(_context: click.Context, _parameter: click.Parameter, text: Optional[str]) -> Optional[int]:
+    """Before any other argument: the word behind --guard may be PROGRAM."""
+    try:
+        return rate_of(text) if text is not None else None
+    except Failure as failure:
+        raise Failure(f"{failure.message}; before PROGRAM stands --, as in --guard -- PROGRAM", EXIT_USAGE) from None
+
+
 @click.command(context_settings={"allow_interspersed_args": False})
 @start_options(of="")
 @click.option(
@@ -37,6 +45,7 @@ FORWARDED: FrozenSet[int] = frozenset(int(number) for number in signal.valid_sig
     is_flag=False,
     flag_value=str(RECOMMENDED_RATE),
     metavar="[RATE]",
+    callback=_rate,
     help=f"Guard one allocation in RATE, {RECOMMENDED_RATE} unless given, and report memory errors.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Five lines at the end instead of one.")
@@ -45,7 +54,7 @@ FORWARDED: FrozenSet[int] = frozenset(int(number) for number in signal.valid_sig
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def run(
     how: How,
-    guard_rate: Optional[str],
+    guard_rate: Optional[int],
     verbose: bool,
     quiet: bool,
     json_file: Optional[str],
@@ -58,7 +67,7 @@ def run(
     start = prepare(command, how)
     variables = start.variables
     if guard_rate is not None:
-        variables = {**variables, "HAKMEM_GUARD": str(rate_of(guard_rate))}
+        variables = {**variables, "HAKMEM_GUARD": str(guard_rate)}
     output = OutputFile(json_file) if json_file not in (None, "-") else None
     try:
         for warning in () if quiet else start.warnings:

@@ -44,6 +44,11 @@ def options(given: Mapping[str, object]) -> List[str]:
     return told
 
 
+def subject(command: Sequence[str]) -> List[str]:
+    """A process, or a program behind `--` where its name looks like an option."""
+    return [*(["--"] if command and command[0].startswith("-") else []), *command]
+
+
 def words(command: Sequence[str]) -> str:
     """A program and its arguments, as a shell takes them."""
     return " ".join(_quoted(word) for word in command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List
@@ -101,6 +102,21 @@ def test_the_next_command_keeps_the_options(tool: Tool, library: Path, loser: Pa
     line = next_line("--rate", 2, "--scan", "--error-exitcode", 9, "--", loser, 0)
     assert line == f"next: hakmem leaks --scan --error-exitcode 9 -q {kept} -- {loser} 0"
     assert "--error-exitcode 1 -q" in next_line("--scan", "--", loser, 0)
+
+
+def test_the_next_command_of_a_program_that_looks_like_an_option(
+    tool: Tool, library: Path, loser: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands behind --, also in the next line of hakmem profile."""
+    (tool.folder / "-loser").symlink_to(loser)
+    monkeypatch.setenv("PATH", f"{tool.folder}:{os.environ['PATH']}")
+    for words, told in (
+        (["leaks"], f"leaks --scan --library {library} -- -loser 7"),
+        (["leaks", "--rate", "1"], f"leaks --scan --library {library} --rate 1 -- -loser 7"),
+        (["profile"], f"profile --by alloc --library {library} -- -loser 7"),
+    ):
+        done = tool(*words, "--library", library, "--", "-loser", 7)
+        assert done.stderr.splitlines()[-1] == f"next: hakmem {told}"
 
 
 def test_nobody_answers(tool: Tool, library: Path, compile_c: Compile) -> None:

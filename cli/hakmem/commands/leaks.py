@@ -184,11 +184,11 @@ def _tell_next(
     options that go on to it."""
     if found.of[found.kind].samples and not scan:
         code = next_step.options({"--error-exitcode": error_exitcode or None})
-        tip = ["leaks", "--scan", *code, *kept, *command]
+        tip = ["leaks", "--scan", *code, *kept, *next_step.subject(command)]
     elif pid is not None:
         tip = ["explain", *command]
     elif scan:
         tip = ["leaks", "--scan", "--error-exitcode", str(error_exitcode or 1), "-q", *kept, "--", *command]
     else:
-        tip = ["profile", "--by", "alloc", *kept, *command]
+        tip = ["profile", "--by", "alloc", *kept, *next_step.subject(command)]
     next_step.tell(f"hakmem {next_step.words(tip)}", on_stderr=pid is None)

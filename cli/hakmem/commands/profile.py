@@ -159,7 +159,7 @@ def profile(
     if command and pid is None and on_stdout:
         raise Failure(f"stdout is the program's: name a file for {on_stdout[0]}", EXIT_USAGE)
     kept = {"--rate": rate, "--seconds": seconds, "--debug-dir": folders, "--input": input_name, "--sites": sites_name}
-    what = [*how.words(), *next_step.options(kept), *command]
+    what = [*how.words(), *next_step.options(kept), *next_step.subject(command)]
     wish = _Wish(by, rows, quiet, output, folders, bool(on_stdout), pid, what, flame_name is not None)
     with reserve(*named.values()) as wish.files:
         if input_name is not None:

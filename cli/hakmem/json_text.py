@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Union
 
 _MOST = 1 << 64
+# What may stand unread at the end of a text that is cut off: `fals`, `.` or `e-` of a number, `\u00e` from its u on.
+_UNFINISHED = re.compile(r"[-+.\w]{0,5}\s*")
 
 
 def decode(data: Union[bytes, str]) -> Any:
@@ -16,6 +19,13 @@ def decode(data: Union[bytes, str]) -> Any:
         return json.loads(data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+def ends_early(error: ValueError) -> bool:
+    """Whether `decode` has failed at the text's end only: more of it could make it valid."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.msg.startswith("Unterminated string") or bool(_UNFINISHED.fullmatch(error.doc, error.pos))
 
 
 def is_figure(value: Any) -> bool:

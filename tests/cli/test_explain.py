@@ -17,7 +17,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import pytest
 from cli_support import Tool
 from click.testing import CliRunner
-from hakmem import watched
+from hakmem import json_text, watched
 from hakmem.attach import Refused
 from hakmem.explain import process_memory
 from hakmem.explain.explain import TELL
@@ -265,7 +265,9 @@ BAD = [
     ("", "is empty"),
     (WHOLE[: len(WHOLE) // 2], "is cut off: was the disk full"),
     (WHOLE.replace(":", ";", 3), "is damaged: it is no valid JSON"),
-    ("[" * 100_000, "is cut off"),
+    ("[" * 100_000, "is damaged: it is no valid JSON (it is nested too deep)"),
+    ("{\x01\x02 no JSON at all", "is damaged: it is no valid JSON"),
+    (WHOLE + "behind it", "is damaged: it is no valid JSON"),
     ("hello", "is no statistics snapshot: it is no JSON"),
     ('{"a": 1}', "is JSON, but no statistics snapshot"),
     (changed("schema", value=3), "has schema 3, and this tool knows up to 2: use the tool of that version"),
@@ -295,6 +297,18 @@ def test_bad_snapshots(content: str, message: str, tmp_path: Path) -> None:
         assert done.exit_code == 125, done.output
         assert f"hakmem: {path}" in done.output and message in done.output
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_json_that_is_cut_off(is_ascii: bool) -> None:
+    """It is told from damage at each place."""
+    document = {'é\\"\n': [1.5, -2, 1e-7, True, False, None], "": {"x": "ü\U0001f600"}, "y": []}
+    whole = json.dumps(document, indent=1, ensure_ascii=is_ascii).encode()
+    for length in range(1, len(whole)):
+        for data, is_cut in ((whole[:length], True), (whole[:length] + b"\1" + whole[length:], False)):
+            with pytest.raises(ValueError) as failure:
+                json_text.decode(data)
+            assert json_text.ends_early(failure.value) is is_cut, data
 
 
 def test_a_snapshot_is_no_profile_and_the_other_way_round(tool: Tool, tmp_path: Path) -> None:

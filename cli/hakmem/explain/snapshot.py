@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 
 from hakmem.errors import Failure, cannot_read
 from hakmem.json_text import decode as decode_json
-from hakmem.json_text import is_figure
+from hakmem.json_text import ends_early, is_figure
 from hakmem.old_figures import OLD_FIGURES
 
 NEWEST_SCHEMA = 2
@@ -103,10 +103,8 @@ def decode(data: bytes, name: str) -> Any:
     except ValueError as error:
         if not data.lstrip().startswith((b"{", b"[")):
             raise Failure(f"{name} is no statistics snapshot: it is no JSON") from None
-        cut = not data.rstrip().endswith((b"}", b"]"))
-        how = (
-            "is cut off: was the disk full, or is it still being written?" if cut else "is damaged: it is no valid JSON"
-        )
+        cut = "is cut off: was the disk full, or is it still being written?"
+        how = cut if ends_early(error) else "is damaged: it is no valid JSON"
         raise Failure(f"{name} {how} ({error})") from None
 
 

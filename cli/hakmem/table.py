@@ -132,16 +132,16 @@ def _print_costs(contest: Contest) -> None:
 
 
 def verdicts(contest: Contest) -> List[str]:
-    """A sentence for each allocator: its comparison with the base."""
+    """A sentence for each allocator: its comparison with the base, where that has more than one round."""
     sentences: List[str] = []
     rows = {(row.allocator, row.metric.key): row for metric in HEADLINE for row in contest.rows_of(metric)}
     for name in contest.names:
         if name == contest.base or name in contest.failed:
             continue
         parts = [
-            f"{metric.title} {difference(rows[name, metric.key])}"
+            f"{metric.title} {difference(row)}"
             for metric in HEADLINE
-            if (name, metric.key) in rows and rows[name, metric.key].ratio is not None
+            if (row := rows.get((name, metric.key))) and row.ratio and row.ratio.rounds > 1
         ]
         if parts:
             sentences.append(f"{name} against {contest.base}: " + ", ".join(parts) + ".")

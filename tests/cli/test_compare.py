@@ -127,7 +127,16 @@ def test_a_failure_under_all(tool: Tool, tmp_path: Path) -> None:
     done = tool("compare", *TWO, "--rounds", "2", "--plot", "p.svg", "--", "sh", "-c", "kill -9 $$")
     assert done.returncode == 1
     assert "glibc: FAILED in the warm-up: killed by SIGKILL" in done.stdout
+    assert "next:" not in done.stdout  # a profile of it has nothing to show
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_command_of_a_program_whose_name_is_a_number(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hakmem profile` takes the number for a process, and the path for the program."""
+    (tool.folder / "8").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", f"{tool.folder}:{os.environ['PATH']}")
+    done = tool("compare", *TWO, "--rounds", "1", "-q", "--", "8")
+    assert done.stdout.splitlines()[-1] == f"next: hakmem profile -- {tool.folder}/8"
 
 
 def test_unknown_allocator(tool: Tool) -> None:

@@ -53,8 +53,12 @@ def test_twice_as_much() -> None:
     assert "wall time 2.5 times as much" in words(made)[0]
 
 
-def test_one_round_says_that_the_noise_is_unknown() -> None:
-    assert "the noise is unknown" in words(contest({"glibc": [1.0], "slow": [2.0]}))[0]
+def test_one_round_says_once_below_the_table_that_it_decides_nothing() -> None:
+    made = contest({"glibc": [1.0], "slow": [2.0]})
+    assert words(made) == []
+    (told,) = table.remarks(made, 1, {"load_before": 0.0, "cores": 2})
+    assert told.startswith("1 round: too few to name any difference")
+    assert {table.difference(row) for row in made.rows()} == {"", "one round: the noise is unknown"}
 
 
 def test_one_that_failed_runs_no_more_and_the_others_go_on() -> None:

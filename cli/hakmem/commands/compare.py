@@ -17,6 +17,7 @@ from hakmem.folding import fold, known_columns
 from hakmem.measure import Run, Task, run_program
 from hakmem.output import OutputFile, end_with, reserve, write_each
 from hakmem.preload_plan import Plan, Prepared, plan
+from hakmem.process_or_program import is_process
 from hakmem.program import Program, resolve
 from hakmem.progress import ProgressBar
 from hakmem.seconds import Time
@@ -167,7 +168,8 @@ def compare(
             entrants = plural(len(contest.prepared), "allocator")
             title = f"{shlex.join(words)}: {plural(rounds, 'round')} under {entrants}"
             table.print_comparison(contest, title, facts, rounds)
-            next_step.tell(f"hakmem profile -- {next_step.words(words)}")
+            if len(contest.failed) < len(contest.names):
+                next_step.tell(f"hakmem profile -- {next_step.words(_profiled(words, program))}")
         end_with(failures)
     sys.exit(EXIT_PROGRAM_FAILED if contest.failed else 0)
 
@@ -182,6 +184,11 @@ def _command(command: Sequence[str], setup: Optional[str], load: Optional[str], 
     if not words:
         raise Failure("no program to compare: hakmem compare [options] -- PROGRAM [ARGUMENT]...", EXIT_USAGE)
     return words if port is None else _with_port(words, port)
+
+
+def _profiled(words: Sequence[str], program: Program) -> Sequence[str]:
+    """The same program for `hakmem profile`, which takes a word of digits for a process."""
+    return [program.named_file, *words[1:]] if is_process(words[0]) else words
 
 
 def _with_port(words: Sequence[str], port: int) -> List[str]:

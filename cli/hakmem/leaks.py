@@ -179,9 +179,10 @@ def notes(leaks: Leaks) -> List[str]:
 
 
 def _none(leaks: Leaks) -> str:
+    sampled = "" if leaks.is_exact else "sampled "
     if leaks.kind == "unreachable":
-        return "nothing leaked: a pointer leads to each block"
-    return "every block was freed" if leaks.is_exact else "every sampled block was freed"
+        return f"nothing leaked: a pointer leads to each {sampled}block"
+    return f"every {sampled}block was freed"
 
 
 def _amount(leaks: Leaks, sums: Sums) -> str:

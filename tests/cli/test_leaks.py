@@ -72,6 +72,7 @@ def test_without_a_scan(tool: Tool, library: Path, loser: Path) -> None:
         ([], "every block was freed"),
         (["--rate", "1000"], "every sampled block was freed"),
         (["--scan"], "nothing leaked: a pointer leads to each block"),
+        (["--scan", "--rate", "1000"], "nothing leaked: a pointer leads to each sampled block"),
     ],
 )
 def test_nothing_is_found(tool: Tool, library: Path, compile_c: Compile, words: List[str], told: str) -> None:

@@ -34,7 +34,7 @@ def _rate(_context: click.Context, _parameter: click.Parameter, text: Optional[s
     try:
         return rate_of(text) if text is not None else None
     except Failure as failure:
-        raise Failure(f"{failure.message}; before PROGRAM stands --, as in --guard -- PROGRAM", EXIT_USAGE) from None
+        raise Failure(f"{failure.message}; without a RATE: --guard -- PROGRAM", EXIT_USAGE) from None
 
 
 @click.command(context_settings={"allow_interspersed_args": False})

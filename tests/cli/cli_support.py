@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI = ROOT / "cli"
-sys.path.insert(0, str(CLI))
+sys.path[:0] = [str(CLI), str(ROOT / "tests")]
 
 for module in ("click", "rich", "elftools"):
     pytest.importorskip(module, reason="the packages of cli/requirements.txt are missing (./hakmem installs them)")

@@ -7,7 +7,6 @@ import gzip
 import http.client
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -23,6 +22,7 @@ import hakmem.commands.metrics as metrics_command
 import pytest
 from cli_support import Tool
 from click.testing import CliRunner
+from free_port import free_port
 from hakmem.profile.live import asker
 from hakmem.profile.model import names_of
 from hakmem.profile.read import parse
@@ -208,8 +208,8 @@ def test_ipv6(tool: Tool, watched: Watched) -> None:
 
 
 def test_a_port_in_use(tool: Tool, watched: Watched) -> None:
-    port = free_port()
-    with socket.create_server(("127.0.0.1", port)):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
         done = tool("metrics", "--port", port, watched.pid)
     assert (done.returncode, done.stdout) == (125, "")
     assert done.stderr == f"hakmem: cannot listen on 127.0.0.1: port {port} is in use\n"
@@ -341,16 +341,6 @@ def test_what_it_leaves(tool: Tool, watched: Watched, was_running: bool) -> None
 
 
 # A real Prometheus.
-
-
-def free_port() -> int:
-    """One that is free, below those that the kernel gives to sockets without a port of their own: between this test and
-    its server no other process gets it by chance."""
-    least = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.randrange(least // 2, least)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 class Prometheus:

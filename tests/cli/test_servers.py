@@ -15,7 +15,8 @@ from typing import Iterator, List
 
 import pytest
 from cli_support import ROOT, Tool
-from test_metrics import free_port, serving
+from free_port import free_port
+from test_metrics import serving
 from watched_support import Watched, wait_until
 
 MONITORING = ROOT / "packaging" / "monitoring"

@@ -23,7 +23,7 @@ from typing import Callable
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "tools"))
+sys.path[:0] = [str(REPOSITORY / "tools"), str(REPOSITORY / "tests")]
 
 pytest.register_assert_rewrite("preload_runner")
 from on_musl import reason_to_leave_out  # noqa: E402

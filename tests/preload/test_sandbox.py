@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
+from free_port import free_port
 from preload_runner import SKIPPED, Outcome, Runner
 from under_allocator import environment
 
@@ -198,12 +199,6 @@ def test_the_list_of_proven_calls_is_the_pages(call: str) -> None:
 
 
 # ---- sshd, whose child has a filter of the first kind before the user is known.
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ main.main()
 """
 
 
-def test_ctrl_c_while_a_class_is_made() -> None:
+def test_a_signal_while_a_class_is_made() -> None:
     """Python up to 3.11 raises another error in its place."""
     words = [sys.executable, "-I", "-c", IN_SET_NAME.replace("CLI", repr(str(CLI)))]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)

@@ -9,6 +9,7 @@ import click
 
 from hakmem.errors import escaped, write_stderr
 from hakmem.folding import columns_of_stderr, fold_command, known_columns
+from hakmem.process_or_program import is_process
 
 _LABEL = "next: "
 
@@ -45,8 +46,9 @@ def options(given: Mapping[str, object]) -> List[str]:
 
 
 def subject(command: Sequence[str]) -> List[str]:
-    """A process, or a program behind `--` where its name looks like an option."""
-    return [*(["--"] if command and command[0].startswith("-") else []), *command]
+    """A process, or a program behind `--` where its name looks like an option or a process."""
+    is_unclear = bool(command) and (command[0].startswith("-") or (len(command) > 1 and is_process(command[0])))
+    return [*(["--"] if is_unclear else []), *command]
 
 
 def words(command: Sequence[str]) -> str:

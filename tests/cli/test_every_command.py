@@ -151,6 +151,8 @@ def test_pages_that_sources_name_can_be_printed() -> None:
         (("env", "--shell", "--fish"), 2, "one of them"),
         (("guard", "--rate", "5", "--off", "1"), 2, "one of them"),
         (("metrics",), 2, "which process?"),
+        (("metrics", ""), 2, "'' is no PID"),
+        (("run", "--guard", "0", "--", "true"), 2, "without a RATE: --guard -- PROGRAM"),
         (("learn", "replay", "--mode", "lean", "--price", "1", "x"), 2, "are two prices"),
         (("run", "--set"), 2, "run: Option '--set' requires an argument"),
         (("run", "--force=1", "true"), 2, "run: Option '--force' does not take a value"),

@@ -105,18 +105,19 @@ def test_the_next_command_keeps_the_options(tool: Tool, library: Path, loser: Pa
     assert "--error-exitcode 1 -q" in next_line("--scan", "--", loser, 0)
 
 
-def test_the_next_command_of_a_program_that_looks_like_an_option(
-    tool: Tool, library: Path, loser: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["-loser", "4711"])
+def test_the_next_command_of_a_program_that_looks_like_another_word(
+    tool: Tool, library: Path, loser: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """It stands behind --, also in the next line of hakmem profile."""
-    (tool.folder / "-loser").symlink_to(loser)
+    """Like an option, or like a process, behind which options may stand. Also in the next line of hakmem profile."""
+    (tool.folder / name).symlink_to(loser)
     monkeypatch.setenv("PATH", f"{tool.folder}:{os.environ['PATH']}")
     for words, told in (
-        (["leaks"], f"leaks --scan --library {library} -- -loser 7"),
-        (["leaks", "--rate", "1"], f"leaks --scan --library {library} --rate 1 -- -loser 7"),
-        (["profile"], f"profile --by alloc --library {library} -- -loser 7"),
+        (["leaks"], f"leaks --scan --library {library} -- {name} 7"),
+        (["leaks", "--rate", "1"], f"leaks --scan --library {library} --rate 1 -- {name} 7"),
+        (["profile"], f"profile --by alloc --library {library} -- {name} 7"),
     ):
-        done = tool(*words, "--library", library, "--", "-loser", 7)
+        done = tool(*words, "--library", library, "--", name, 7)
         assert done.stderr.splitlines()[-1] == f"next: hakmem {told}"
 
 

@@ -11,8 +11,8 @@
  * The countdown of a tiny class's bin also tells whether its list is fresh: HK_COUNTDOWN_FRESH means that the list was
  * carved from memory known to be zero, and that no block came back since. Frees count down and nothing counts up, so
  * only a store makes a bin fresh: by hk_span_carve, or by the move of a whole fresh list. Other lists begin at
- * HK_COUNTDOWN_ACTIVE, and lower where a bin is a sampled heap's open one (sample_countdown.h) or a kept one
- * (heap_flush.c). The thread that counts one down to 0 sets it anew. Mid bins have no such state.
+ * HK_COUNTDOWN_ACTIVE, and lower where a bin is a sampled heap's open one (sample_countdown.h) or an idle one with
+ * blocks in use (idle_bin.c). The thread that counts one down to 0 sets it anew. Mid bins have no such state.
  */
 #ifndef HK_HEAP_BIN_H
 #define HK_HEAP_BIN_H

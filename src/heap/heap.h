@@ -50,7 +50,7 @@ typedef struct {
   hk_list_t partial;    /* spans worth allocating from, through link; not initialised before the first span */
   uint16_t carve_count; /* the most blocks to carve next time; 0 before the first time */
   uint16_t room;        /* mid: the most blocks that the bin's list may have */
-  uint8_t spilled;      /* mid: blocks spilled since the list last ran out; UINT8_MAX: that many or more */
+  uint8_t spilled;      /* mid: blocks spilled from a full list since it last ran out; UINT8_MAX: that many or more */
   uint8_t guests : 7;   /* tiny: requests that a coarse class served instead */
   bool carved_zero : 1; /* mid: the last refill carved memory known to be zero */
 } hk_bin_state_t;

@@ -8,7 +8,8 @@
  * blocks there is released. When the list is empty, it is filled from the spans that have blocks. A list that runs out
  * after spills was too short by the spilled blocks: its room grows by their number, or doubles when they are more than
  * hk_class_room gives for HK_ROOM_AT_ONCE_BYTES. A list that is full twice and did not run out between may not be in
- * use. It is spilled whole, since its blocks keep spans from being released, and its room halves.
+ * use. It is spilled whole, since its blocks keep spans from being released, and its room halves. An idle bin's list is
+ * spilled whole too (idle_bin.h), and its room stays.
  *
  * While a heap is sampled (sample_countdown.h), its mid bins are *metered* between slow paths: the countdown counts
  * frees alone, since a pop adds pop_step, which is 0. So its end bounds the pops, as it does in a tiny class, and

@@ -87,7 +87,7 @@ HK_FRESH_TEST(IdleBin, OfManySmallBlocksIsNotCounted) {
   EXPECT_TRUE(HasActive(heap, 1));
 }
 
-// As many blocks of a mid class as a slab has bytes for, and no fewer.
+// The fewest blocks of a mid class that have more bytes than a slab.
 unsigned BlocksOfASlab(unsigned class_index) {
   return static_cast<unsigned>(HK_SLAB_BYTES / hk_class_bytes(class_index)) + 1;
 }

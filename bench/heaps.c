@@ -26,7 +26,7 @@
 #define HEAPS 10000
 #define PAIRS 1000000
 #define LIVE 1000
-#define THREADS_MOST 64
+#define THREADS_MAX 64
 
 typedef struct {
   void *(*create)(void);
@@ -216,8 +216,8 @@ static uint64_t cpu_ns(void) {
 }
 
 static void run_threads(const api_t *api, size_t count, bool is_shared) {
-  pthread_t threads[THREADS_MOST];
-  work_t works[THREADS_MOST];
+  pthread_t threads[THREADS_MAX];
+  work_t works[THREADS_MAX];
   pthread_barrier_t start;
   void *heap = api->create();
   struct rusage usage;
@@ -247,7 +247,7 @@ int main(int argc, char **argv) {
     run_many(&api);
   } else if (strcmp(mode, "shared") == 0 || strcmp(mode, "apart") == 0) {
     size_t count = argc > 3 ? strtoul(argv[3], NULL, 10) : 2;
-    if (count == 0 || count > THREADS_MOST) return 2;
+    if (count == 0 || count > THREADS_MAX) return 2;
     run_threads(&api, count, *mode == 's');
   } else {
     run_blocks(&api);

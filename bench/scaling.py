@@ -39,9 +39,9 @@ BURST_VISITS = 8
 ROUND_BURSTS = 8
 ROUNDS = 4
 # As src/os/shard.h and shard.c.
-SHARDS_MOST = 32
+SHARDS_MAX = 32
 # Beyond it, a number of cores is not looked for.
-CORES_MOST = 1 << 20
+CORES_MAX = 1 << 20
 SHARD_LOCK, SLOTS, OWNER = "shard locks", "pool slots", "owners' lines"
 COMMON_LOCK, POOL_LOCK, META_LOCK, OTHER = "common lock", "pool lock", "meta lock", "other lines"
 LOCKS = (SHARD_LOCK, COMMON_LOCK, POOL_LOCK, META_LOCK)
@@ -60,13 +60,13 @@ class Demand:
     def copies(self, kind: str, cores: int) -> int:
         """How many stations of a kind a machine has. Its cores use them evenly."""
         if kind in (SHARD_LOCK, SLOTS):
-            return min(SHARDS_MOST, cores)
+            return min(SHARDS_MAX, cores)
         return max(1, cores // self.group) if kind == OWNER else 1
 
     def station(self, kind: str, core: int) -> int:
         """Which one of them a core uses."""
         if kind in (SHARD_LOCK, SLOTS):
-            return core % SHARDS_MOST
+            return core % SHARDS_MAX
         return core // self.group if kind == OWNER else 0
 
 
@@ -98,7 +98,7 @@ def saturation(demand: Demand) -> float:
     few, many = 0, 1
     while not is_saturated(many):
         few, many = many, 2 * many
-        if many > CORES_MOST:
+        if many > CORES_MAX:
             return float("inf")
     while many - few > 1:
         middle = (few + many) // 2

@@ -325,7 +325,7 @@ def guard_rates_module(guarded_header: str, sampling_header: str) -> str:
             '"""The rates of guards, as tools/generate_docs.py writes them from guarded.h and sampling.h."""',
             "",
             f"RECOMMENDED_RATE = {value(guarded_header, 'HK_GUARD_RATE_RECOMMENDED')}",
-            f"MOST_RATE = {value(sampling_header, 'HK_SAMPLING_GUARD_RATE_MOST')}",
+            f"MOST_RATE = {value(sampling_header, 'HK_SAMPLING_GUARD_RATE_MAX')}",
         ]
     )
 

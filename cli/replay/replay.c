@@ -95,7 +95,7 @@ uint64_t hk_replay_price_of_mode(const char *name) {
   return 0;
 }
 
-uint64_t hk_replay_price_limit(int most) { return most ? HK_PRICE_MOST : HK_PRICE_LEAST; }
+uint64_t hk_replay_price_limit(int most) { return most ? HK_PRICE_MAX : HK_PRICE_MIN; }
 
 int hk_replay_candidates(uint64_t price, uint64_t *timeout_ms, int *break_even) {
   hk_price_t costs;

@@ -19,7 +19,7 @@ HK_C_BEGIN
 
 typedef enum { hk_guard_on, hk_guard_no_memory, hk_guard_no_handler } hk_guard_start_t;
 
-/* Sets the rate: one allocation in `rate` is guarded, from 1 to HK_SAMPLING_GUARD_RATE_MOST. The first call makes the
+/* Sets the rate: one allocation in `rate` is guarded, from 1 to HK_SAMPLING_GUARD_RATE_MAX. The first call makes the
  * slots and installs the handler for faults. Each thread follows at its next slow path. One thread at a time. */
 hk_guard_start_t hk_guarded_start(uint64_t rate);
 

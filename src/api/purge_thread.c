@@ -18,7 +18,7 @@
 #include "space/purge.h"
 
 /* Chosen: remote frees wake the purge thread at most this often. */
-#define BLOCKS_LEAST_MS 1000
+#define BLOCKS_MIN_MS 1000
 
 /* Written by the thread that has claimed the start, before it starts the purge thread. */
 static bool is_of_first_thread;
@@ -55,14 +55,14 @@ static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
   hk_dirty_stay_quiet(since_ms);
 }
 
-/* Returns when to visit again, in ms. A remote free sends the wake-up, at most once in BLOCKS_LEAST_MS. The wake-up is
+/* Returns when to visit again, in ms. A remote free sends the wake-up, at most once in BLOCKS_MIN_MS. The wake-up is
  * opened before the look at what waits, so that blocks that come after the look send it. */
 static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *closed_until_ms) {
   bool may_open = now_ms >= *closed_until_ms;
   if (may_open) (void)hk_exchange_acq_rel(&hk_purge_wakeup_wants_blocks, true);
   uint64_t due_ms = hk_purge_drain_next_due(now_ms, hk_dirty_asleep_ms());
   if (may_open && due_ms == UINT64_MAX) {
-    *closed_until_ms = now_ms + BLOCKS_LEAST_MS;
+    *closed_until_ms = now_ms + BLOCKS_MIN_MS;
     return wait_ms;
   }
   hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);

@@ -26,7 +26,7 @@
 /* Chosen: how long the threads at the front may pause in a burst, and how much longer with each heap that one finds
  * there: in quarters of a ms (docs/experiments/2026-11-28-how-long-the-line-waits.md). The rest of the burst does not
  * wait. */
-#define BUDGET_MOST 192
+#define BUDGET_MAX 192
 #define BUDGET_OF_HEAP 1
 #define BUDGET_OF_PAUSE (4 * PAUSE_MS)
 
@@ -71,7 +71,7 @@ static void spend(uint32_t amount) {
   hk_store_relaxed(&budget, (uint32_t)hk_subtract_to_zero(hk_load_relaxed(&budget), amount));
 }
 static void earn(uint32_t amount) {
-  hk_store_relaxed(&budget, (uint32_t)hk_smaller(hk_load_relaxed(&budget) + amount, BUDGET_MOST));
+  hk_store_relaxed(&budget, (uint32_t)hk_smaller(hk_load_relaxed(&budget) + amount, BUDGET_MAX));
 }
 
 /* Returns whether the thread has found a heap in its turn. */
@@ -98,7 +98,7 @@ void hk_share_heaps(void) {
   if (hk_heap_total() < FEW_HEAPS || hk_thread_is_leaving() || hk_thread_take_up() || find_heap()) return;
   uint64_t new_ms = hk_load_relaxed(&last_new_ms);
   bool is_burst = hk_subtract_to_zero(hk_os_coarse_ms(), new_ms) < BURST_MS;
-  if (!is_burst) hk_store_relaxed(&budget, BUDGET_MOST);
+  if (!is_burst) hk_store_relaxed(&budget, BUDGET_MAX);
   if (is_burst && may_wait() && wait_for_heap()) return;
   hk_store_relaxed(&last_new_ms, hk_os_coarse_ms());
 }

@@ -11,14 +11,14 @@
 /* Chosen: a look counts at most this many blocks. That takes a few microseconds, less than the page faults of a span.
  * Of blocks below 128 bytes it releases a span only where few were carved (measured:
  * docs/experiments/2026-11-30-idle-bins.md). */
-#define COUNT_MOST 512u
+#define COUNT_MAX 512u
 
 /* Returns whether a flush may release the active span. Beside a fresh list all blocks are in use: none came back. */
 static bool is_tiny_worth_it(const hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   if (list->free == HK_LIST_END || hk_bin_is_fresh(list)) return false;
   const hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
-  return span != NULL && hk_load_relaxed(&((hk_slab_t *)span)->carved) <= COUNT_MOST;
+  return span != NULL && hk_load_relaxed(&((hk_slab_t *)span)->carved) <= COUNT_MAX;
 }
 
 /* Returns whether a spill may release a span, and the blocks are worth it: a shorter list soon needs a span again

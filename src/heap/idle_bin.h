@@ -21,14 +21,14 @@ HK_INLINE void hk_idle_bin_note_refill(hk_heap_t *heap, unsigned class_index) {
 void hk_idle_bin_flush_one(hk_heap_t *heap, bool with_tiny);
 
 /* Chosen: a heap with fewer slabs, so below 1 MiB, has little to give up, and a small program needs no such code. */
-#define HK_IDLE_BIN_LEAST_SLABS 16u
+#define HK_IDLE_BIN_MIN_SLABS 16u
 
 /* Flushes one for a heap that needs a span of the class and has no spare row for it. */
 void hk_idle_bin_flush_before_growth(hk_heap_t *heap, unsigned class_index);
 
 /* Returns whether that may flush one. */
 HK_INLINE bool hk_idle_bin_may_help(hk_heap_t *heap) {
-  return hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) >= HK_IDLE_BIN_LEAST_SLABS;
+  return hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) >= HK_IDLE_BIN_MIN_SLABS;
 }
 
 #endif /* HK_HEAP_IDLE_BIN_H */

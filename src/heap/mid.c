@@ -49,7 +49,7 @@ static void settle(hk_heap_t *heap, unsigned class_index) {
   bool is_first = state->spilled == 0;
   unsigned full = state->room, keep = is_first ? full / 2 : 0;
   note_spilled(state, full - keep);
-  if (!is_first) state->room = (uint16_t)hk_larger(full / 2, HK_ROOM_LEAST_BLOCKS);
+  if (!is_first) state->room = (uint16_t)hk_larger(full / 2, HK_ROOM_MIN_BLOCKS);
   spill(heap, class_index, keep);
 }
 
@@ -57,8 +57,8 @@ static void settle(hk_heap_t *heap, unsigned class_index) {
 
 /* Chosen: frees after which a list is counted that was not full at its last counts. It may grow by as many blocks
  * beyond its room before that is seen. */
-#define INTERVAL_MOST 512u
-#define INTERVAL_MOST_BYTES (8 * HK_MIB)
+#define INTERVAL_MAX 512u
+#define INTERVAL_MAX_BYTES (8 * HK_MIB)
 
 static hk_free_list_t *aside_of(hk_heap_t *heap, unsigned class_index) {
   return &heap->countdowns->shadow[class_index];
@@ -151,7 +151,7 @@ static bool extend(hk_heap_t *heap, unsigned class_index) {
   hk_block_t *last;
   if (!is_known || sum >= countdown->until || hk_free_list_count(bin->free, room, &last) == room) return false;
   size_t longer = countdown->interval > room / 2 ? 2u * countdown->interval : room;
-  size_t most = hk_smaller(INTERVAL_MOST, INTERVAL_MOST_BYTES / hk_class_bytes(class_index));
+  size_t most = hk_smaller(INTERVAL_MAX, INTERVAL_MAX_BYTES / hk_class_bytes(class_index));
   countdown->interval = (uint16_t)hk_smaller(longer, most);
   countdown->at_start = sum;
   bin->countdown = countdown->start = (uint32_t)hk_smaller(countdown->until - sum, countdown->interval);
@@ -220,7 +220,7 @@ static unsigned take_from_span(hk_heap_t *heap, hk_slab_t *span, unsigned most) 
 static unsigned grown_room(const hk_bin_state_t *state, unsigned class_index) {
   bool fits = state->spilled <= hk_class_room(class_index, HK_ROOM_AT_ONCE_BYTES);
   unsigned wanted = state->room + (fits ? state->spilled : state->room);
-  unsigned most = hk_class_room(class_index, HK_ROOM_MOST_BYTES);
+  unsigned most = hk_class_room(class_index, HK_ROOM_MAX_BYTES);
   return wanted < most ? wanted : most;
 }
 

@@ -248,7 +248,7 @@ void hk_part_push_tag(hk_named_t *tag) {
   hk_heap_t *part = tag != NULL ? hk_part_acquire(tag) : NULL;
   hk_part_table_t *table = own_table();
   if (table == NULL) return;
-  if (table->tag_count == HK_PART_TAGS_MOST || table->more_tags > 0) {
+  if (table->tag_count == HK_PART_TAGS_MAX || table->more_tags > 0) {
     table->more_tags++;
     return;
   }

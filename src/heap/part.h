@@ -31,7 +31,7 @@
 HK_C_BEGIN
 
 /* Chosen: pushes of a thread that have an entry. Those beyond it charge nothing of their own. */
-#define HK_PART_TAGS_MOST 32
+#define HK_PART_TAGS_MAX 32
 
 typedef struct {
   hk_named_t *named;
@@ -44,7 +44,7 @@ typedef struct hk_part_table {
   hk_list_t parts;    /* through part.of_thread; guarded by hk_lock_heap_pool */
   unsigned tag_count; /* pushed, not popped, and with an entry in `tag` */
   unsigned more_tags; /* pushed and not popped, without one */
-  hk_part_tag_t tag[HK_PART_TAGS_MOST];
+  hk_part_tag_t tag[HK_PART_TAGS_MAX];
   struct hk_part_table *next_free; /* guarded by hk_lock_heap_pool */
 } hk_part_table_t;
 

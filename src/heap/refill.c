@@ -131,11 +131,11 @@ bool hk_refill_has(const hk_heap_t *heap, unsigned class_index) {
 
 /* Chosen: requests of a class that a coarse class serves before the class takes a span. Each costs a slow path, and all
  * of them waste at most 2 KiB (measured: docs/experiments/2026-11-24-many-heaps.md). */
-#define GUESTS_MOST 8
+#define GUESTS_MAX 8
 
 unsigned hk_refill_choose_class(hk_heap_t *heap, unsigned class_index, size_t alignment) {
   hk_bin_state_t *state = &heap->state[class_index];
-  if (state->guests == GUESTS_MOST || hk_class_is_mid(class_index)) return class_index;
+  if (state->guests == GUESTS_MAX || hk_class_is_mid(class_index)) return class_index;
   if (hk_load_relaxed(&heap->number) == 1) return class_index;
   unsigned coarse = hk_class_coarse(class_index);
   if (coarse == class_index || hk_class_bytes(coarse) % alignment != 0) return class_index;

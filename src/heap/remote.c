@@ -47,7 +47,7 @@ static void note_drained(hk_heap_t *heap) {
 static size_t batch_bytes(hk_heap_t *heap) {
   size_t share = hk_load_relaxed(&heap->span_slabs) * (HK_SLAB_BYTES / HK_BATCH_SHARE);
   if (share <= HK_BATCH_FIRST_BYTES) return HK_BATCH_FIRST_BYTES;
-  return share < HK_BATCH_MOST_BYTES ? share : HK_BATCH_MOST_BYTES;
+  return share < HK_BATCH_MAX_BYTES ? share : HK_BATCH_MAX_BYTES;
 }
 
 /* Counts a batch that was sent. Threads may overwrite each other's counts. */
@@ -83,7 +83,7 @@ static unsigned slot_of(const hk_heap_t *owner) {
 }
 
 static uint32_t weight_of(const hk_slab_t *slab) {
-  return slab->block_bytes > HK_BATCH_LEAST_BLOCK ? slab->block_bytes : HK_BATCH_LEAST_BLOCK;
+  return slab->block_bytes > HK_BATCH_MIN_BLOCK ? slab->block_bytes : HK_BATCH_MIN_BLOCK;
 }
 
 /* Begins a batch with a block, and sends another owner's batch that is in its place. */

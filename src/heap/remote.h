@@ -21,11 +21,11 @@
 /* Chosen: a batch holds back 32 KiB by its blocks' weights, or a sixteenth of the sending heap's own slabs, up to 256
  * KiB. Threads that only free hold back little; threads that work on each other's memory send rarely. */
 #define HK_BATCH_FIRST_BYTES (32 * HK_KIB)
-#define HK_BATCH_MOST_BYTES (256 * HK_KIB)
+#define HK_BATCH_MAX_BYTES (256 * HK_KIB)
 #define HK_BATCH_SHARE 16
 
 /* Chosen: the least weight of a block, so that a batch of 256 small ones is worth the compare-exchange. */
-#define HK_BATCH_LEAST_BLOCK 128
+#define HK_BATCH_MIN_BLOCK 128
 
 /* Chosen: a heap is overdue when blocks of this many KiB wait for it, twice as many for each doubling of its thread's
  * patience (attachment.h), and whenever their number has doubled again. */

@@ -45,11 +45,11 @@ static void keep(hk_heap_t *heap, hk_slab_t *head) {
 /* Chosen: a heap that grows takes a quarter of its spans' slabs ahead, so that the number of locks that it takes grows
  * with the logarithm of its size; at most 1 MiB of addresses. */
 #define RESERVE_SHARE 4
-#define RESERVE_MOST 16
+#define RESERVE_MAX 16
 
 static size_t reserve_slabs(hk_heap_t *heap) {
   size_t share = hk_load_relaxed(&heap->span_slabs) / RESERVE_SHARE;
-  return hk_smaller(hk_smaller(share, RESERVE_MOST), room_at_most());
+  return hk_smaller(hk_smaller(share, RESERVE_MAX), room_at_most());
 }
 
 /* Takes slabs from the reserve's top end, as spans are taken from superslabs. Returns NULL when the reserve is too

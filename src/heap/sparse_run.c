@@ -16,18 +16,18 @@
  * calls slow: docs/experiments/2026-11-28-sparse-runs.md. */
 #define BUDGET_OF_LOOK 64
 #define BUDGET_OF_RETURN 4
-#define BUDGET_MOST (128 * BUDGET_OF_LOOK)
+#define BUDGET_MAX (128 * BUDGET_OF_LOOK)
 
 /* Chosen: a look at a known run takes a microsecond. After each four the mean distance of looks grows by a free. */
 #define LOOKS_OF_STEP 4
-#define STEP_MOST 128
+#define STEP_MAX 128
 
 /* Chosen: one filled run says nothing of the others. A second one within as many looks does: their pages are no longer
  * known. */
 #define LOOKS_OF_FILLED 8
 
 /* Chosen: a call moves 16 runs at most. Each takes a tenth of a microsecond, with the lock of its shard held. */
-#define LISTED_MOST 16
+#define LISTED_MAX 16
 
 /* Chosen: runs that a program has not requested for a second, it may not request again. */
 #define UNUSED_MS 1000
@@ -36,7 +36,7 @@ void hk_sparse_init(hk_sparse_t *sparse) {
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&sparse->of_length[i]);
   hk_list_init(&sparse->by_age);
   sparse->slab_pages = (unsigned)(HK_SLAB_BYTES / hk_os_page_size());
-  sparse->look_budget = BUDGET_MOST;
+  sparse->look_budget = BUDGET_MAX;
   sparse->known_looks = sparse->until_look = 0;
   sparse->after_filled = 0;
   sparse->is_ending = false;
@@ -59,7 +59,7 @@ static void list_oldest(hk_sparse_t *sparse, hk_list_t *rows) {
 }
 
 static void list_some(hk_sparse_t *sparse, hk_list_t *rows) {
-  for (unsigned i = 0; i < LISTED_MOST && !hk_list_is_empty(&sparse->by_age); i++) list_oldest(sparse, rows);
+  for (unsigned i = 0; i < LISTED_MAX && !hk_list_is_empty(&sparse->by_age); i++) list_oldest(sparse, rows);
   sparse->is_ending = !hk_list_is_empty(&sparse->by_age);
 }
 
@@ -108,10 +108,10 @@ static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
 /* Draws how many known runs come back before the next look at one, and adds to the budget for those. The distance is
  * random, so that no pattern of the program's hides its filled runs. */
 static void draw_distance(hk_sparse_t *sparse) {
-  unsigned step = (unsigned)hk_smaller(sparse->known_looks / LOOKS_OF_STEP, STEP_MOST);
+  unsigned step = (unsigned)hk_smaller(sparse->known_looks / LOOKS_OF_STEP, STEP_MAX);
   sparse->until_look = (unsigned)(hk_random(&sparse->random) % (2 * step + 1));
   unsigned returns = sparse->until_look + 1;
-  sparse->look_budget = (unsigned)hk_smaller(sparse->look_budget + BUDGET_OF_RETURN * returns, BUDGET_MOST);
+  sparse->look_budget = (unsigned)hk_smaller(sparse->look_budget + BUDGET_OF_RETURN * returns, BUDGET_MAX);
 }
 
 static void look_at_known(hk_sparse_t *sparse, hk_slab_t *head) {
@@ -149,7 +149,7 @@ static void consider_look(hk_sparse_t *sparse, hk_slab_t *head) {
 
 static bool make_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t room_slabs, hk_list_t *rows) {
   bool has = hk_sparse_has_room(sparse, slabs, pages, room_slabs);
-  for (unsigned i = 0; !has && i < LISTED_MOST && !hk_list_is_empty(&sparse->by_age); i++) {
+  for (unsigned i = 0; !has && i < LISTED_MAX && !hk_list_is_empty(&sparse->by_age); i++) {
     list_oldest(sparse, rows);
     has = hk_sparse_has_room(sparse, slabs, pages, room_slabs);
   }

@@ -43,7 +43,7 @@ void hk_thread_go_without_heap(void) {
 
 /* Chosen: doublings of the time after which a thread's heap is detached, one for each heap that the thread lost before
  * it took another; at most 64 times the first. */
-#define PATIENCE_MOST 6
+#define PATIENCE_MAX 6
 
 /* The number of these doublings. */
 static HK_THREAD_LOCAL uint8_t losses;
@@ -62,7 +62,7 @@ static hk_heap_t *take_up(void) {
 bool hk_thread_take_up(void) { return take_up() != NULL; }
 
 static void attach(hk_heap_t *heap) {
-  if (has_attached && losses < PATIENCE_MOST) losses++;
+  if (has_attached && losses < PATIENCE_MAX) losses++;
   known_heap = heap;
   has_attached = true;
   hk_store_relaxed(&hk_thread_heap, heap); /* first: arming may allocate */
@@ -109,7 +109,7 @@ static hk_heap_t *take_known(void) {
  * idle. The other thread may be about to end, and the calling thread takes over its work. From the second wait in vain
  * in a row on, each doubles the number of threads that do not wait, up to 64. */
 #define HEIR_YIELDS 4
-#define HEIR_IN_VAIN_MOST 8
+#define HEIR_IN_VAIN_MAX 8
 static struct {
   _Atomic(uint32_t) in_vain; /* waits in a row */
   _Atomic(uint32_t) skips;   /* threads that do not wait before the next one does */
@@ -133,7 +133,7 @@ static void wait_for_known(void) {
     hk_store_relaxed(&heirs.skips, skips - 1);
     return;
   }
-  in_vain = yield_to_known() ? 0 : in_vain < HEIR_IN_VAIN_MOST ? in_vain + 1 : in_vain;
+  in_vain = yield_to_known() ? 0 : in_vain < HEIR_IN_VAIN_MAX ? in_vain + 1 : in_vain;
   hk_store_relaxed(&heirs.in_vain, in_vain);
   hk_store_relaxed(&heirs.skips, (UINT32_C(1) << in_vain) / 4);
 }

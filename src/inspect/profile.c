@@ -45,7 +45,7 @@ static void begin_run(uint64_t rate) {
 bool hk_profile_start(uint64_t rate) {
 #if HK_SAFETY
   if (rate == 0) rate = hk_option.profile_rate;
-  rate = hk_smaller(rate, HK_SAMPLING_RATE_MOST);
+  rate = hk_smaller(rate, HK_SAMPLING_RATE_MAX);
   if (!hk_sampling_begin(rate)) return false;
   (void)hk_add_relaxed(&run.number, 1);
   begin_run(rate);

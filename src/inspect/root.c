@@ -43,7 +43,7 @@ typedef struct {
   holes_t holes;
   hk_module_map_t map;
   hk_touched_pages_t touched;
-  unsigned char is_there[HK_TOUCHED_PAGES_MOST];
+  unsigned char is_there[HK_TOUCHED_PAGES_MAX];
 } work_t;
 
 static void add(void *context, uintptr_t start, size_t bytes) {
@@ -96,7 +96,7 @@ static void follow_touched(work_t *work, bool is_shared, uintptr_t start, uintpt
   size_t page_bytes = hk_os_page_size();
   for (uintptr_t next; start < end && hk_reach_goes_on(work->holes.reach); start = next) {
     uintptr_t first = hk_align_down(start, page_bytes);
-    next = first + hk_smaller(hk_align_up(end, page_bytes) - first, HK_TOUCHED_PAGES_MOST * page_bytes);
+    next = first + hk_smaller(hk_align_up(end, page_bytes) - first, HK_TOUCHED_PAGES_MAX * page_bytes);
     if (look(work, is_shared, first, next)) {
       follow_runs(work, first, start, hk_smaller(next, end));
     } else {

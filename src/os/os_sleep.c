@@ -61,7 +61,7 @@ enum { code_pointer, flags, segments, floating_point = segments + 5, PATTERN_WOR
 #define LEAST_CODE_POINTER (4 * HK_KIB)
 
 /* Chosen: a frame is shorter (the largest registers, AMX's, take 11 KiB). */
-#define FRAME_MOST_BYTES (64 * HK_KIB)
+#define FRAME_MAX_BYTES (64 * HK_KIB)
 
 /* Returns whether the words, which were read at `place`, are: a code pointer; flags, of which bit 1 is always set and
  * those above 21 never; the segments, that of 64-bit code and with newer kernels that of the stack; four words of any
@@ -72,7 +72,7 @@ static bool is_pattern(const uintptr_t *word, uintptr_t place) {
   bool are_segments =
       (word[segments] & 0xffffffffffff) == 0x33 && (word[segments] >> 48 == 0 || word[segments] >> 48 == 0x2b);
   if (!are_flags || !are_segments || word[code_pointer] < LEAST_CODE_POINTER) return false;
-  return word[floating_point] == 0 || word[floating_point] - place < FRAME_MOST_BYTES;
+  return word[floating_point] == 0 || word[floating_point] - place < FRAME_MAX_BYTES;
 }
 #else
 #define PATTERN_WORDS 1

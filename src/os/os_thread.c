@@ -19,7 +19,7 @@
  * take it from the stack, and the last thread of a process runs the exit handlers. Where the program's thread-local
  * memory alone is larger, the C library refuses the stack as too small, and the next attempt has a larger one. */
 #define STACK_BYTES (256 * HK_KIB)
-#define STACK_MOST_BYTES (64 * HK_MIB)
+#define STACK_MAX_BYTES (64 * HK_MIB)
 
 /* Written by the thread that starts the new one, before that exists. */
 static const char *thread_name;
@@ -47,7 +47,7 @@ static bool create(pthread_attr_t *attributes) {
   if (!hk_signal_mask_change(SIG_SETMASK, ~(HK_SIGNALS_OF_ITS_OWN | HK_SIGNALS_OF_THE_C_LIBRARY), &before))
     return false;
   int error = EINVAL;
-  for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MOST_BYTES; bytes *= 4) {
+  for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MAX_BYTES; bytes *= 4) {
     error = create_with(attributes, bytes);
   }
   hk_signal_mask_restore(before);

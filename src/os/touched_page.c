@@ -11,7 +11,7 @@
 
 bool hk_touched_pages_look(hk_touched_pages_t *pages, uintptr_t start, size_t bytes, unsigned char *is_touched) {
   size_t page_bytes = hk_os_page_size(), count = bytes / page_bytes;
-  if (!pages->is_open || count > HK_TOUCHED_PAGES_MOST) return false;
+  if (!pages->is_open || count > HK_TOUCHED_PAGES_MAX) return false;
   long wanted = (long)(count * sizeof *pages->entries), at = (long)(start / page_bytes * sizeof *pages->entries);
   if (hk_syscall4(SYS_pread64, pages->file.file, (long)pages->entries, wanted, at) != wanted) return false;
   for (size_t i = 0; i < count; i++) is_touched[i] = pages->entries[i] >> TOUCHED_SHIFT != 0;

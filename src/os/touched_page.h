@@ -13,12 +13,12 @@
 HK_C_BEGIN
 
 /* The pages that one look tells of. */
-#define HK_TOUCHED_PAGES_MOST 128
+#define HK_TOUCHED_PAGES_MAX 128
 
 typedef struct {
   hk_kernel_file_t file;
   bool is_open;
-  uint64_t entries[HK_TOUCHED_PAGES_MOST];
+  uint64_t entries[HK_TOUCHED_PAGES_MAX];
 } hk_touched_pages_t;
 
 /* Opens the record, and sets `is_open` to whether that succeeded. `touched` is an address of private memory that was

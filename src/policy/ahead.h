@@ -21,7 +21,7 @@ HK_C_BEGIN
 #define HK_AHEAD_ROW 4
 /* Chosen: the whole share at the balanced price is all of the written bytes. It falls with the price: a tenth at
  * `lean`. Below the balanced price it rises, to at most this many times as much. */
-#define HK_AHEAD_MOST_SHARE 2
+#define HK_AHEAD_MAX_SHARE 2
 /* Chosen: the most that was written falls by this share with each new block. */
 #define HK_AHEAD_FORGET_SHARE 64
 

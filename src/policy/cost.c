@@ -5,7 +5,7 @@
 #include "base/units.h"
 
 void hk_cost_add(hk_cost_t *cost, size_t bytes, uint64_t ns) {
-  if (hk_cost_is_known(cost) || bytes < HK_COST_LEAST_BYTES || bytes > HK_COST_MOST_BYTES || ns == 0) return;
+  if (hk_cost_is_known(cost) || bytes < HK_COST_MIN_BYTES || bytes > HK_COST_MAX_BYTES || ns == 0) return;
   uint64_t ns_per_mib = hk_multiply_saturating(ns, HK_MIB / HK_KIB) / (bytes / HK_KIB);
   unsigned at = cost->count++;
   for (; at > 0 && cost->ns_per_mib[at - 1] > ns_per_mib; at--) cost->ns_per_mib[at] = cost->ns_per_mib[at - 1];

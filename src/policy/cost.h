@@ -21,8 +21,8 @@ HK_C_BEGIN
 /* Until this number of calls has been measured, the expected cost holds. No more are measured. */
 #define HK_COST_SAMPLES 5u
 /* Smaller calls cost little beside the system call itself; of larger ones, knowing the resident part takes long. */
-#define HK_COST_LEAST_BYTES ((size_t)64 * 1024)
-#define HK_COST_MOST_BYTES ((size_t)64 * 1024 * 1024)
+#define HK_COST_MIN_BYTES ((size_t)64 * 1024)
+#define HK_COST_MAX_BYTES ((size_t)64 * 1024 * 1024)
 /* The cost in use is at most this many times the expected one, and at least this part of it. */
 #define HK_COST_BOUND 4u
 /* A break-even time within this part of the expected one confirms it. */

@@ -15,7 +15,7 @@
  * 1/32 of the break-even time at the earliest and 1/2 at the latest. With fewer stakes many an epoch ends within a
  * usual gap, and too much is purged. With more it is late for a program that ends soon. */
 #define EPOCH_STAKES 2u
-#define EPOCH_LEAST_SHARE 32u
+#define EPOCH_MIN_SHARE 32u
 #define EPOCH_SHARE 2u
 /* The usual stake is unknown in the first epochs, or that of a few small gaps: each takes this part of the break-even
  * time. */
@@ -258,7 +258,7 @@ static uint64_t epoch_ms(const hk_learn_t *learn) {
   uint64_t longest_ms = break_even_ms / EPOCH_SHARE;
   uint64_t kept_kib = hk_learn_keep_bytes(learn) / HK_KIB + 1;
   uint64_t stakes_ms = hk_multiply_saturating(learn->usual_stake, EPOCH_STAKES) / kept_kib;
-  uint64_t least_ms = hk_larger(break_even_ms / EPOCH_LEAST_SHARE, 1);
+  uint64_t least_ms = hk_larger(break_even_ms / EPOCH_MIN_SHARE, 1);
   return hk_smaller(hk_larger(stakes_ms, least_ms), longest_ms);
 }
 

@@ -4,18 +4,18 @@
 #include "base/arithmetic.h"
 #include "base/units.h"
 
-/* Chosen: a rise or fall by less than this part of the last turn's bytes, or by less than TURN_LEAST_BYTES, is no
+/* Chosen: a rise or fall by less than this part of the last turn's bytes, or by less than TURN_MIN_BYTES, is no
  * turn. The same part of the peak counts as near to the low-water mark. */
 #define TURN_SHARE 8
-#define TURN_LEAST_BYTES HK_MIB
+#define TURN_MIN_BYTES HK_MIB
 
 /* Chosen: bytes of credit for each refaulted byte. With one, a program that frees ever more of its memory pays for
  * every byte of it; with two, for about half. */
 #define CREDIT_FOR_EACH 2
 /* Chosen: the most credit for each byte that was taken again in this window or the one before. */
-#define CREDIT_MOST_FOR_EACH 2
+#define CREDIT_MAX_FOR_EACH 2
 
-static size_t share_of(size_t bytes) { return hk_larger(bytes / TURN_SHARE, TURN_LEAST_BYTES); }
+static size_t share_of(size_t bytes) { return hk_larger(bytes / TURN_SHARE, TURN_MIN_BYTES); }
 
 static void note_low(hk_low_water_t *low_water, size_t bytes) {
   if (low_water->low_bytes == 0 || bytes < low_water->low_bytes) low_water->low_bytes = hk_larger(bytes, 1);
@@ -25,7 +25,7 @@ static void end_window(hk_low_water_t *low_water, uint64_t now_ms) {
   low_water->window_start_ms = now_ms;
   if (low_water->low_bytes != 0) low_water->low_before_bytes = low_water->low_bytes;
   size_t climb = hk_larger(low_water->climb_most_bytes, low_water->climb_before_bytes);
-  low_water->credit_bytes = hk_smaller(low_water->credit_bytes, hk_multiply_saturating(CREDIT_MOST_FOR_EACH, climb));
+  low_water->credit_bytes = hk_smaller(low_water->credit_bytes, hk_multiply_saturating(CREDIT_MAX_FOR_EACH, climb));
   low_water->climb_before_bytes = low_water->climb_most_bytes;
   low_water->low_bytes = low_water->climb_bytes = low_water->climb_most_bytes = 0;
 }

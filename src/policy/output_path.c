@@ -18,7 +18,7 @@ static bool take(const char **next, char *character) {
 }
 
 /* Chosen: how many names a process may try for its files of one millisecond. */
-#define NAMES_MOST 256
+#define NAMES_MAX 256
 
 /* Expands the %p at `timed` to the process id and `time_ms`. NULL: none. */
 static void expand(char *path, const char *pattern, const char *timed, uint64_t time_ms) {
@@ -58,7 +58,7 @@ int hk_output_path_make(char *path, const char *pattern, int (*make)(const char 
   int error = make(path, context);
   const char *last = last_of_name(pattern);
   uint64_t time_ms = hk_os_unix_ms();
-  for (unsigned i = 0; i < NAMES_MOST && error == EEXIST && last != NULL; i++) {
+  for (unsigned i = 0; i < NAMES_MAX && error == EEXIST && last != NULL; i++) {
     expand(path, pattern, last, time_ms + i);
     error = make(path, context);
   }

@@ -20,18 +20,18 @@ HK_C_BEGIN
 
 /* The bounds of the sizes, in bytes: blocks above 32 KiB. Chosen: the largest. A call for 64 MiB takes 15 ms; the
  * program's own 16,384 page faults would take half as much more. */
-#define HK_PREFAULT_LEAST_BYTES (32 * HK_KIB + 1)
-#define HK_PREFAULT_MOST_BYTES (64 * HK_MIB)
+#define HK_PREFAULT_MIN_BYTES (32 * HK_KIB + 1)
+#define HK_PREFAULT_MAX_BYTES (64 * HK_MIB)
 
 /* One entry for each doubling of sizes between those bounds. */
 #define HK_PREFAULT_SIZES 11
 
 /* Chosen: HK_PREFAULT_ENOUGH samples in a row have to be filled first. Then as many blocks as were filled in a row, at
- * most HK_PREFAULT_MOST and HK_PREFAULT_AHEAD_BYTES of each size, are prefaulted before the next sample. So never more
+ * most HK_PREFAULT_MAX and HK_PREFAULT_AHEAD_BYTES of each size, are prefaulted before the next sample. So never more
  * blocks in a row are prefaulted in vain than were filled. With a memory limit no block above 1/HK_PREFAULT_LIMIT_SHARE
  * of it is prefaulted. */
 #define HK_PREFAULT_ENOUGH 2
-#define HK_PREFAULT_MOST 15
+#define HK_PREFAULT_MAX 15
 #define HK_PREFAULT_AHEAD_BYTES (64 * HK_MIB)
 #define HK_PREFAULT_LIMIT_SHARE 64
 
@@ -44,7 +44,7 @@ typedef enum {
 /* Starts as all zero. */
 typedef struct {
   struct {
-    uint8_t filled;     /* filled samples in a row, up to HK_PREFAULT_MOST */
+    uint8_t filled;     /* filled samples in a row, up to HK_PREFAULT_MAX */
     uint8_t prefaulted; /* prefaulted blocks since the last sample was noted */
   } size[HK_PREFAULT_SIZES];
 } hk_prefault_policy_t;

@@ -13,7 +13,7 @@ static size_t held_by(const hk_pressure_view_t *view) { return needed_by(view) +
 
 size_t hk_pressure_next_look_bytes(const hk_pressure_t *pressure, size_t own_limit_bytes) {
   if (hk_pressure_is_none(pressure, own_limit_bytes)) return SIZE_MAX;
-  return pressure->next_look_ms == 0 ? HK_PRESSURE_LEAST_BYTES : pressure->next_look_bytes;
+  return pressure->next_look_ms == 0 ? HK_PRESSURE_MIN_BYTES : pressure->next_look_bytes;
 }
 
 bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view) {
@@ -30,7 +30,7 @@ static size_t growth_to_look(const hk_os_memory_limit_t *seen) {
   size_t full = part_of(seen->limit_bytes, HK_PRESSURE_FULL);
   if (seen->use_bytes >= full) return SIZE_MAX;
   return hk_larger((full - seen->use_bytes) / HK_PRESSURE_GROWTH_SHARE,
-                   seen->limit_bytes / HK_PRESSURE_LEAST_GROWTH_SHARE);
+                   seen->limit_bytes / HK_PRESSURE_MIN_GROWTH_SHARE);
 }
 
 /* ---- The results of a look. */

@@ -40,13 +40,13 @@ HK_C_BEGIN
  * of the room that was left, but at least by the least growth share of the limit: near its end there is no room. */
 #define HK_PRESSURE_LOOK_MS ((uint64_t)100)
 #define HK_PRESSURE_GROWTH_SHARE 4
-#define HK_PRESSURE_LEAST_GROWTH_SHARE 64
+#define HK_PRESSURE_MIN_GROWTH_SHARE 64
 
 /* Chosen: the results of looks count in the period in which they were made and in the next one, in ms. */
 #define HK_PRESSURE_PERIOD_MS ((uint64_t)500)
 
 /* Chosen: below this much memory held, the program makes no first look. */
-#define HK_PRESSURE_LEAST_BYTES (8 * HK_MIB)
+#define HK_PRESSURE_MIN_BYTES (8 * HK_MIB)
 
 /* The memory at one moment. All three sums together are the memory held. */
 typedef struct {

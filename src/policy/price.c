@@ -17,7 +17,7 @@ static const uint16_t sixty_fourths[HK_PRICE_CANDIDATES - 1] = {0, 1, 2, 4, 8, 1
 static uint64_t at_least_1(uint64_t value) { return value > 0 ? value : 1; }
 
 bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second) {
-  if (ns_per_mib_second < HK_PRICE_LEAST || ns_per_mib_second > HK_PRICE_MOST) return false;
+  if (ns_per_mib_second < HK_PRICE_MIN || ns_per_mib_second > HK_PRICE_MAX) return false;
   price->ns_per_mib_second = ns_per_mib_second;
   hk_price_set_costs(price, HK_PRICE_PURGE_NS, HK_PRICE_FAULT_NS);
   return true;

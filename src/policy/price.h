@@ -41,8 +41,8 @@ HK_C_BEGIN
 
 /* Below the least price the break-even time is longer than an hour. At the highest price it is 17 ms, which is a few
  * ticks of the kernel's timer. */
-#define HK_PRICE_LEAST UINT64_C(100)
-#define HK_PRICE_MOST UINT64_C(25000000)
+#define HK_PRICE_MIN UINT64_C(100)
+#define HK_PRICE_MAX UINT64_C(25000000)
 
 /* Chosen: the time-outs that the learner judges. docs/learning.md lists them. */
 #define HK_PRICE_CANDIDATES 12u
@@ -59,7 +59,7 @@ typedef struct {
   uint64_t timeout_ms[HK_PRICE_CANDIDATES]; /* rising, from 0 to never */
 } hk_price_t;
 
-/* Returns false and changes nothing when the price is outside HK_PRICE_LEAST ... HK_PRICE_MOST. */
+/* Returns false and changes nothing when the price is outside HK_PRICE_MIN ... HK_PRICE_MAX. */
 bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second);
 
 /* Sets the CPU time that purging a MiB and faulting it in again take here. The candidates stay the same parts of the

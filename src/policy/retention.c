@@ -21,8 +21,8 @@
 /* Chosen: see hk_retention_terms_t. */
 #define SLACK_SHARE 2
 #define SLACK_SHARE_CHEAP 1
-#define WINDOW_LEAST_MS 100
-#define WINDOW_MOST_MS 20000
+#define WINDOW_MIN_MS 100
+#define WINDOW_MAX_MS 20000
 
 /* Chosen: less dirty memory than this part of the memory in use, or than this many bytes, is not worth a visit to a
  * quiet program. The same part is the least fragmentation slack. */
@@ -36,7 +36,7 @@ hk_retention_terms_t hk_retention_terms(const hk_price_t *price) {
   uint64_t break_even_ms = hk_price_break_even_ms(price);
   bool is_cheap = hk_price_is_cheap(price->ns_per_mib_second);
   return (hk_retention_terms_t){
-      .window_ms = hk_smaller(hk_larger(break_even_ms, WINDOW_LEAST_MS), WINDOW_MOST_MS),
+      .window_ms = hk_smaller(hk_larger(break_even_ms, WINDOW_MIN_MS), WINDOW_MAX_MS),
       .share = hk_retention_share(price->ns_per_mib_second),
       .slack_share = is_cheap ? SLACK_SHARE_CHEAP : SLACK_SHARE,
       .is_certain = is_cheap,

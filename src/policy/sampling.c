@@ -40,7 +40,7 @@ static void widen(hk_sampling_pace_t *pace, uint64_t took_ms) {
   uint64_t had_ms = pace->saved_ms + took_ms;
   if (had_ms < HK_SAMPLING_PACE_MS) {
     pace->saved_ms = 0;
-    if (pace->shift < HK_SAMPLING_SHIFT_MOST) pace->shift++;
+    if (pace->shift < HK_SAMPLING_SHIFT_MAX) pace->shift++;
   } else {
     pace->saved_ms = (uint16_t)hk_smaller(had_ms - HK_SAMPLING_PACE_MS, HK_SAMPLING_PACE_SAVED_MS);
   }

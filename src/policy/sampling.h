@@ -28,7 +28,7 @@
 HK_C_BEGIN
 
 #define HK_SAMPLING_RATE_BITS 33
-#define HK_SAMPLING_RATE_MOST (4 * HK_GIB)
+#define HK_SAMPLING_RATE_MAX (4 * HK_GIB)
 
 /* The rate in the low HK_SAMPLING_RATE_BITS bits, 0 while the profile is off; then one bit that is set while guards are
  * on; above it the number of starts and stops of either, so that a reader notices each change. One word, so every read
@@ -42,7 +42,7 @@ HK_INLINE bool hk_sampling_chooses(uint64_t state) { return (state & (2 * HK_SAM
 HK_INLINE bool hk_sampling_is_on(void) { return hk_sampling_chooses(hk_load_relaxed(&hk_sampling_state)); }
 HK_INLINE bool hk_sampling_has_profile(void) { return hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)) != 0; }
 
-/* Starts sampling. Requires a `rate` of 1 to HK_SAMPLING_RATE_MOST bytes. Returns false when sampling is on already. */
+/* Starts sampling. Requires a `rate` of 1 to HK_SAMPLING_RATE_MAX bytes. Returns false when sampling is on already. */
 bool hk_sampling_begin(uint64_t rate);
 
 /* Stops sampling. Returns false when it is off. */
@@ -51,9 +51,9 @@ bool hk_sampling_end(void);
 /* Guards: one block in `hk_sampling_guard_rate` is chosen; 0 while guards are off. Written before hk_sampling_state, so
  * that a heap which follows the state finds this rate or a later one. */
 extern HK_HIDDEN _Atomic(uint64_t) hk_sampling_guard_rate;
-#define HK_SAMPLING_GUARD_RATE_MOST UINT64_C(1000000000)
+#define HK_SAMPLING_GUARD_RATE_MAX UINT64_C(1000000000)
 
-/* Sets the rate of guards, of 0 to HK_SAMPLING_GUARD_RATE_MOST. One thread at a time. */
+/* Sets the rate of guards, of 0 to HK_SAMPLING_GUARD_RATE_MAX. One thread at a time. */
 void hk_sampling_set_guard_rate(uint64_t rate);
 
 /* The average number of points in one block, by purpose. A block is chosen for the profile with the chance 1 -
@@ -85,7 +85,7 @@ uint64_t hk_sampling_distance(uint64_t random, uint64_t rate);
 #define HK_SAMPLING_PACE_POINTS 128   /* Chosen: this many points are reached at most in ... */
 #define HK_SAMPLING_PACE_MS 16        /* ... this time of one thread: 8,000 a second, which take 0.2 to 0.7 us each */
 #define HK_SAMPLING_PACE_SAVED_MS 128 /* unused time is saved up to this much, for a burst */
-#define HK_SAMPLING_SHIFT_MOST 6
+#define HK_SAMPLING_SHIFT_MAX 6
 typedef struct {
   uint64_t since_ms; /* the start of the current count; 0: no point was drawn yet */
   uint16_t points;   /* points reached since then */

@@ -118,16 +118,16 @@ HK_INLINE size_t hk_class_short_bytes(unsigned class_index, size_t page_bytes) {
  * bounds of its number of blocks (measured: docs/experiments/2026-11-25-bursts-of-frees.md). */
 #define HK_ROOM_FIRST_BYTES (32 * HK_KIB)
 #define HK_ROOM_AT_ONCE_BYTES (256 * HK_KIB)
-#define HK_ROOM_MOST_BYTES HK_MIB
-#define HK_ROOM_LEAST_BLOCKS 4u
-#define HK_ROOM_MOST_BLOCKS 128u
+#define HK_ROOM_MAX_BYTES HK_MIB
+#define HK_ROOM_MIN_BLOCKS 4u
+#define HK_ROOM_MAX_BLOCKS 128u
 
 /* Returns the number of a mid class's blocks in `bytes` bytes, within those bounds. */
 HK_INLINE unsigned hk_class_room(unsigned class_index, size_t bytes) {
   size_t room = bytes / hk_class_bytes(class_index);
-  return (unsigned)(room < HK_ROOM_LEAST_BLOCKS  ? HK_ROOM_LEAST_BLOCKS
-                    : room > HK_ROOM_MOST_BLOCKS ? HK_ROOM_MOST_BLOCKS
-                                                 : room);
+  return (unsigned)(room < HK_ROOM_MIN_BLOCKS   ? HK_ROOM_MIN_BLOCKS
+                    : room > HK_ROOM_MAX_BLOCKS ? HK_ROOM_MAX_BLOCKS
+                                                : room);
 }
 
 /* Returns the smallest class for `size` bytes whose blocks are all aligned, because they start at multiples of their

@@ -31,14 +31,14 @@ static bool may_be_unused(const hk_huge_terms_t *terms, size_t unused_bytes) {
 bool hk_thp_policy_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns) {
   bool is_dear = cpu_ns > HK_HUGE_DEAR_NS;
   if (now_ms < pause->until_ms) return is_dear;
-  pause->ms = is_dear ? hk_smaller(hk_larger(2 * pause->ms, HK_HUGE_PAUSE_LEAST_MS), HK_HUGE_PAUSE_MOST_MS) : 0;
+  pause->ms = is_dear ? hk_smaller(hk_larger(2 * pause->ms, HK_HUGE_PAUSE_MIN_MS), HK_HUGE_PAUSE_MAX_MS) : 0;
   pause->until_ms = now_ms + pause->ms;
   return is_dear;
 }
 
 size_t hk_thp_policy_tries(bool is_known, size_t pages) {
   size_t untried = pages / HK_HUGE_UNTRIED_SHARE + (pages % HK_HUGE_UNTRIED_SHARE != 0);
-  return hk_smaller(hk_larger(pages - untried, 1), is_known ? HK_HUGE_TRIES_MOST : HK_HUGE_TRIES_UNKNOWN);
+  return hk_smaller(hk_larger(pages - untried, 1), is_known ? HK_HUGE_TRIES_MAX : HK_HUGE_TRIES_UNKNOWN);
 }
 
 /* ---- Superslabs. */
@@ -60,9 +60,9 @@ bool hk_thp_policy_has_looks(const hk_huge_terms_t *terms) {
  * `stay_ms`. */
 static size_t grown_bytes(const hk_huge_terms_t *terms, uint64_t stay_ms) {
   uint64_t dearness = hk_price_times_balanced(terms->ns_per_mib_second);
-  uint64_t saving = cost_ns(terms, HK_SUPERSLAB_BYTES / 2, hk_smaller(stay_ms, HK_HUGE_STAY_MOST_MS)) / SAVED_NS;
-  uint64_t least = hk_larger(saving, dearness * (HK_HUGE_GROWN_LEAST_BYTES / HK_SUPERSLAB_BYTES));
-  return hk_smaller(least, HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES) * HK_SUPERSLAB_BYTES;
+  uint64_t saving = cost_ns(terms, HK_SUPERSLAB_BYTES / 2, hk_smaller(stay_ms, HK_HUGE_STAY_MAX_MS)) / SAVED_NS;
+  uint64_t least = hk_larger(saving, dearness * (HK_HUGE_GROWN_MIN_BYTES / HK_SUPERSLAB_BYTES));
+  return hk_smaller(least, HK_HUGE_GROWN_MAX_BYTES / HK_SUPERSLAB_BYTES) * HK_SUPERSLAB_BYTES;
 }
 
 bool hk_thp_policy_may_grow(const hk_huge_terms_t *terms, size_t in_use_bytes, uint64_t since_first_ms,

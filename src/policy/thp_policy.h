@@ -49,12 +49,12 @@ HK_C_BEGIN
 #define HK_HUGE_WASTE_SHARE_FAST 4
 
 /* When a program stops growing, half of its last superslab is expected to stay unused for as long as the program has
- * run, at most HK_HUGE_STAY_MOST_MS. What all its superslabs have saved has to pay for that. A program with less than
- * HK_HUGE_GROWN_LEAST_BYTES in use gets no advice for new superslabs, however low the price is, and in proportion to
- * the price one with more, above the balanced one. HK_HUGE_GROWN_MOST_BYTES are always enough. */
-#define HK_HUGE_STAY_MOST_MS UINT64_C(40000)
-#define HK_HUGE_GROWN_LEAST_BYTES (8 * HK_MIB)
-#define HK_HUGE_GROWN_MOST_BYTES (64 * HK_MIB)
+ * run, at most HK_HUGE_STAY_MAX_MS. What all its superslabs have saved has to pay for that. A program with less than
+ * HK_HUGE_GROWN_MIN_BYTES in use gets no advice for new superslabs, however low the price is, and in proportion to
+ * the price one with more, above the balanced one. HK_HUGE_GROWN_MAX_BYTES are always enough. */
+#define HK_HUGE_STAY_MAX_MS UINT64_C(40000)
+#define HK_HUGE_GROWN_MIN_BYTES (8 * HK_MIB)
+#define HK_HUGE_GROWN_MAX_BYTES (64 * HK_MIB)
 
 /* One in this many new blocks of known sizes gets no advice, so that their density stays known: with advice all of a
  * block is resident. */
@@ -92,8 +92,8 @@ typedef struct {
 
 /* The pause after a dear huge page. It doubles when the next huge page is dear too, up to the most. Chosen: a shorter
  * first pause lets an idle server meet several dear pages (docs/experiments/2026-11-22-huge-pages-dear.md). */
-#define HK_HUGE_PAUSE_LEAST_MS UINT64_C(4000)
-#define HK_HUGE_PAUSE_MOST_MS UINT64_C(64000)
+#define HK_HUGE_PAUSE_MIN_MS UINT64_C(4000)
+#define HK_HUGE_PAUSE_MAX_MS UINT64_C(64000)
 
 /* Starts as all zero. */
 typedef struct {
@@ -103,7 +103,7 @@ typedef struct {
 
 /* The most huge pages of a block that are tried: of known sizes this many, which take 8 ms when none is dear. Of
  * unknown sizes fewer, because the program may not touch them. */
-#define HK_HUGE_TRIES_MOST 32
+#define HK_HUGE_TRIES_MAX 32
 #define HK_HUGE_TRIES_UNKNOWN 8
 /* The last part of the block is not tried. Whether the program touches it shows whether such blocks are dense. */
 #define HK_HUGE_UNTRIED_SHARE 8

@@ -14,7 +14,7 @@ static uint64_t counted(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_proce
 const char *hk_guard_command_start(hk_format_t *out, const char *arguments) {
   uint64_t rate = HK_GUARD_RATE_RECOMMENDED;
   const char *end = *arguments != '\0' ? hk_text_number(arguments, &rate) : arguments;
-  if (end == NULL || *end != '\0' || rate == 0 || rate > HK_SAMPLING_GUARD_RATE_MOST)
+  if (end == NULL || *end != '\0' || rate == 0 || rate > HK_SAMPLING_GUARD_RATE_MAX)
     return "guard start accepts a number of allocations, from 1 to 1000000000";
   switch (hk_guarded_start(rate)) {
     case hk_guard_no_memory:

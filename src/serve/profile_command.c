@@ -32,7 +32,7 @@ typedef struct {
 static bool read_start(const char *text, start_t *start) {
   *start = (start_t){.rate = 0};
   const char *rest = hk_text_number(text, &start->rate);
-  if (rest != NULL && (start->rate == 0 || start->rate > HK_SAMPLING_RATE_MOST)) return false;
+  if (rest != NULL && (start->rate == 0 || start->rate > HK_SAMPLING_RATE_MAX)) return false;
   if (rest == NULL) {
     rest = text;
   } else if (*rest == ' ') {

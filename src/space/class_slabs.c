@@ -120,14 +120,14 @@ void hk_class_slabs_put_in_use(hk_slab_t *head, unsigned class_index) {
 
 /* Chosen: how many rows of another length a search passes over. Spans shorter than their class's, which leave such
  * rows, begin only near a limit on addresses. */
-#define PASSED_MOST 64
+#define PASSED_MAX 64
 
 /* Returns the first row of that many slabs; 0: the first row of all, if it is dirty. */
 static hk_slab_t *find_locked(unsigned class_index, unsigned slab_count) {
   hk_list_t *list = &lists[class_index];
   if (!hk_list_is_linked(list)) return NULL;
   unsigned passed = 0;
-  for (hk_list_t *link = list->next; link != list && passed <= PASSED_MOST; link = link->next, passed++) {
+  for (hk_list_t *link = list->next; link != list && passed <= PASSED_MAX; link = link->next, passed++) {
     hk_slab_t *head = HK_CONTAINER_OF(link, hk_slab_t, link);
     if (slab_count == 0) return head->zero ? NULL : head;
     if (head->slab_count == slab_count) return head;

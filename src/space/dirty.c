@@ -32,18 +32,18 @@
 #define GROWN_SHARE 8
 
 /* Chosen: the least and most time between two visits of the purge thread while it has work. */
-#define VISIT_LEAST_MS 10
-#define VISIT_MOST_MS 1000
+#define VISIT_MIN_MS 10
+#define VISIT_MAX_MS 1000
 /* Without work it only checks that the program still has other threads. */
 #define VISIT_NOTHING_MS 4000
 
 _Atomic(bool) hk_dirty_is_near_limit;
 _Atomic(bool) hk_dirty_wants_heaps;
 
-/* Chosen: near a limit, heaps are wanted at most once in HEAPS_LEAST_MS, and only when this part of the limit more
+/* Chosen: near a limit, heaps are wanted at most once in HEAPS_MIN_MS, and only when this part of the limit more
  * is in use than the last time. That level is forgotten after HEAPS_FORGET_MS: a program whose use goes up and down
  * does not lose heaps each time. */
-#define HEAPS_LEAST_MS 1
+#define HEAPS_MIN_MS 1
 #define HEAPS_GROWTH_SHARE 64
 #define HEAPS_FORGET_MS 100
 
@@ -155,7 +155,7 @@ static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pr
   }
   hk_store_relaxed(&hk_dirty_is_near_limit, true);
   uint64_t since_ms = hk_subtract_to_zero(now_ms, dirty.heaps.wanted_ms);
-  if (since_ms < HEAPS_LEAST_MS) return;
+  if (since_ms < HEAPS_MIN_MS) return;
   if (since_ms >= HEAPS_FORGET_MS)
     dirty.heaps.wanted_bytes = hk_smaller(dirty.heaps.wanted_bytes, pressed->in_use_bytes);
   size_t growth = hk_dirty_limit_bytes_locked() / HEAPS_GROWTH_SHARE;
@@ -203,8 +203,8 @@ static void note_awake_locked(const hk_retention_view_t *now) {
 
 /* Expects a wake-up for memory that was freed since the last visit: the planned visit may be too late for it. */
 static void expect_visit_locked(const hk_retention_view_t *now) {
-  bool is_soon = dirty.visit.next_ms <= hk_add_saturating(now->now_ms, VISIT_LEAST_MS);
-  bool was_just_now = now->now_ms < hk_add_saturating(dirty.visit.at_ms, VISIT_LEAST_MS);
+  bool is_soon = dirty.visit.next_ms <= hk_add_saturating(now->now_ms, VISIT_MIN_MS);
+  bool was_just_now = now->now_ms < hk_add_saturating(dirty.visit.at_ms, VISIT_MIN_MS);
   if (now->dirty_bytes > dirty.visit.dirty_bytes && !is_soon && !was_just_now) hk_purge_wakeup_expect_locked();
 }
 
@@ -421,7 +421,7 @@ static uint64_t wait_for_ms(const hk_retention_view_t *now, size_t left_bytes) {
       left_bytes > hk_retention_floor(&dirty.retention, now) && hk_learn_next_due(&dirty.retention.learn, &due_ms);
   if (!is_due || due_ms > quiet_ms()) due_ms = quiet_ms();
   uint64_t left_ms = hk_subtract_to_zero(due_ms, now->now_ms);
-  return hk_smaller(hk_larger(left_ms, VISIT_LEAST_MS), VISIT_MOST_MS);
+  return hk_smaller(hk_larger(left_ms, VISIT_MIN_MS), VISIT_MAX_MS);
 }
 
 hk_purge_verdict_t hk_dirty_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {

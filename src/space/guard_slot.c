@@ -15,7 +15,7 @@
 /* Chosen: long blocks are rarer, and each may take much address space. */
 #define LARGE_SHARE 8
 /* Chosen: addresses that freed long blocks keep. */
-#define LARGE_FREED_MOST HK_GIB
+#define LARGE_FREED_MAX HK_GIB
 
 typedef struct {
   _Atomic(uint32_t) sequence; /* raised before and after each change */
@@ -338,7 +338,7 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
 }
 
 void *hk_guard_slot_alloc(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
-  if (!hk_guard_slot_has_pool() || bytes > LARGE_FREED_MOST || alignment > LARGE_FREED_MOST) return NULL;
+  if (!hk_guard_slot_has_pool() || bytes > LARGE_FREED_MAX || alignment > LARGE_FREED_MAX) return NULL;
   if (!hk_guard_room_take(deed->ms)) return NULL;
   if (alignment < HK_BLOCK_ALIGNMENT) alignment = HK_BLOCK_ALIGNMENT;
   size_t page = hk_os_page_size();
@@ -424,7 +424,7 @@ hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *dee
   } else { /* the slot is given up: the address stays known as free, and its pages go */
     (void)hk_os_purge((void *)view->pages, view->pages_bytes);
   }
-  if (kind == &large) keep_addresses(LARGE_FREED_MOST);
+  if (kind == &large) keep_addresses(LARGE_FREED_MAX);
   return *damage != 0 ? hk_guard_free_damaged : hk_guard_free_done;
 }
 

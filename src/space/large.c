@@ -139,7 +139,7 @@ static bool is_whole_pages(const hk_slab_t *slab, size_t bytes) {
 
 void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
   if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES) return NULL;
-  if (hk_load_relaxed(&block_count) >= HK_SHORTAGE_MAPPINGS_MOST) return NULL; /* counts large blocks of any kind */
+  if (hk_load_relaxed(&block_count) >= HK_SHORTAGE_MAPPINGS_MAX) return NULL; /* counts large blocks of any kind */
   size_t block_bytes = hk_align_up(bytes > 0 ? bytes : 1, hk_os_page_size());
   return map_new(block_bytes, alignment > HK_SLAB_BYTES ? alignment : HK_SLAB_BYTES, HK_HARDENED, zero);
 }
@@ -298,7 +298,7 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
 
 /* Chosen: a block is copied if it grows by at least this share. Page faults for its new part take longer then
  * (docs/experiments/2026-11-24-room-behind-growing-blocks.md). */
-#define COPY_LEAST_GROWTH 4
+#define COPY_MIN_GROWTH 4
 
 /* Dirty memory was in use; whether the program wrote to it is only known to the system. */
 static bool looks_resident(uintptr_t start, size_t bytes) {
@@ -319,7 +319,7 @@ static bool take_dirty(uintptr_t start, size_t bytes) {
 /* Copies the block to dirty memory, if both are resident. Moved pages would need page faults for the new part, and the
  * dirty memory would stay resident beside them. A block with advice about huge pages moves, and keeps it. */
 static void *copy_to_dirty(const hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
-  if (slab->huge != hk_huge_leave || new_bytes - old_bytes < old_bytes / COPY_LEAST_GROWTH) return NULL;
+  if (slab->huge != hk_huge_leave || new_bytes - old_bytes < old_bytes / COPY_MIN_GROWTH) return NULL;
   hk_lock_acquire(hk_lock_space);
   uintptr_t target = hk_extent_find_dirty_locked(new_bytes);
   hk_lock_release(hk_lock_space);
@@ -329,12 +329,12 @@ static void *copy_to_dirty(const hk_slab_t *slab, void *block, size_t old_bytes,
 }
 
 /* Chosen: in a hardened build a smaller block is copied, and its old addresses stay reserved as after a free. */
-#define MOVE_LEAST_BYTES (4 * HK_MIB)
+#define MOVE_MIN_BYTES (4 * HK_MIB)
 
 /* Returns NULL where the caller has to copy. */
 static void *resize_guarded(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
   if (new_bytes < old_bytes) return new_bytes >= old_bytes / 2 ? block : NULL;
-  if (old_bytes < MOVE_LEAST_BYTES) return NULL;
+  if (old_bytes < MOVE_MIN_BYTES) return NULL;
   void *moved = move(slab, block, old_bytes, new_bytes);
   if (moved != NULL) hk_lone_mapping_unmap_guards(block, old_bytes);
   return moved;

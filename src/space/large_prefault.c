@@ -89,7 +89,7 @@ static size_t prefault(uintptr_t start, size_t bytes) {
 }
 
 void hk_large_prefault_note_new(hk_slab_t *slab, uintptr_t start, size_t bytes) {
-  if (bytes > HK_PREFAULT_MOST_BYTES) return;
+  if (bytes > HK_PREFAULT_MAX_BYTES) return;
   bytes = hk_align_up(bytes, hk_os_page_size());
   hk_lock_acquire(hk_lock_space);
   look_locked(false);

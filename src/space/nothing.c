@@ -9,9 +9,9 @@
 #include "space/region_map.h"
 
 /* Chosen: beyond a million blocks of no bytes a request gets an ordinary one. */
-#define SLABS_MOST 256u
+#define SLABS_MAX 256u
 
-static _Atomic(uintptr_t) slabs[SLABS_MOST]; /* 0: not mapped yet */
+static _Atomic(uintptr_t) slabs[SLABS_MAX]; /* 0: not mapped yet */
 /* Where the last address was found: a word of a slab. A hint. */
 static _Atomic(uint32_t) last_slab, last_word;
 
@@ -52,8 +52,8 @@ static bool map_slab(_Atomic(uintptr_t) *slab) {
 
 void *hk_nothing_alloc(void) {
   unsigned first = hk_load_relaxed(&last_slab);
-  for (unsigned i = 0; i < SLABS_MOST; i++) {
-    unsigned number = (first + i) % SLABS_MOST;
+  for (unsigned i = 0; i < SLABS_MAX; i++) {
+    unsigned number = (first + i) % SLABS_MAX;
     if (hk_load_acquire(&slabs[number]) == 0 && !map_slab(&slabs[number])) return NULL;
     void *block = take_from(hk_load_acquire(&slabs[number]), hk_load_relaxed(&last_word));
     if (block == NULL) continue;

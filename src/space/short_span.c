@@ -50,7 +50,7 @@ static uintptr_t map(size_t bytes) {
 
 hk_slab_t *hk_short_span_acquire(size_t bytes) {
   HK_ASSERT(bytes > 0 && bytes <= HK_SLAB_BYTES, "a short span has a part of a slab");
-  if (hk_load_relaxed(&short_count) >= HK_SHORTAGE_MAPPINGS_MOST) return NULL;
+  if (hk_load_relaxed(&short_count) >= HK_SHORTAGE_MAPPINGS_MAX) return NULL;
   hk_superslab_t *record = hk_superslab_index_take_record();
   if (record == NULL) return NULL;
   uintptr_t start = map(bytes);
@@ -99,7 +99,7 @@ hk_shorten_t hk_short_span_shorten(hk_slab_t *span, size_t bytes) {
   uintptr_t start = hk_slab_start(span + span->slab_count - 1);
   if (bytes == old_bytes) return hk_shorten_nothing;
   bool is_new = old_bytes == HK_SLAB_BYTES;
-  if (is_new && hk_load_relaxed(&short_count) >= HK_SHORTAGE_MAPPINGS_MOST) return hk_shorten_refused;
+  if (is_new && hk_load_relaxed(&short_count) >= HK_SHORTAGE_MAPPINGS_MAX) return hk_shorten_refused;
   begin_holes(span->superslab);
   if (!hk_os_unmap((void *)(start + bytes), old_bytes - bytes)) return hk_shorten_refused;
   hk_store_relaxed(&span->bytes, bytes);

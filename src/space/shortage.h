@@ -20,7 +20,7 @@
 
 /* Chosen: the most mappings that blocks of whole pages are, and the most that the slabs of short spans are: a quarter
  * each of those that the kernel allows a process by default. */
-#define HK_SHORTAGE_MAPPINGS_MOST (HK_OS_MAPPING_LIMIT / 4)
+#define HK_SHORTAGE_MAPPINGS_MAX (HK_OS_MAPPING_LIMIT / 4)
 
 /* When the shortage ends, on the clock of hk_os_coarse_ms; 0: there is none. Any thread writes it. */
 extern HK_HIDDEN _Atomic(uint64_t) hk_shortage_until_ms;

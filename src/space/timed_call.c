@@ -68,7 +68,7 @@ static HK_COLD bool measure(timed_call_t *call, hk_timed_kind_t kind, void *star
 }
 
 static bool is_measured(hk_timed_kind_t kind, size_t bytes) {
-  if (bytes < HK_COST_LEAST_BYTES || bytes > HK_COST_MOST_BYTES) return false;
+  if (bytes < HK_COST_MIN_BYTES || bytes > HK_COST_MAX_BYTES) return false;
   return HK_UNLIKELY((hk_load_relaxed(&wanted) >> kind & 1) != 0) && hk_option_is_learning();
 }
 

@@ -11,7 +11,7 @@
 #include "os/thread_call.h"
 
 #define PATH "/a/file"
-#define DIGITS_MOST 9 /* all numbers with as many digits fit into 32 bits */
+#define DIGITS_MAX 9 /* all numbers with as many digits fit into 32 bits */
 
 static const uint8_t *text;
 static size_t text_size;
@@ -49,7 +49,7 @@ static void check_nodes(void) {
     if (character >= '0' && character <= '9') {
       number = number * 10 + (unsigned)(character - '0');
       has_number = true;
-      if (++digits > DIGITS_MOST) return;
+      if (++digits > DIGITS_MAX) return;
       continue;
     }
     highest = number > highest ? number : highest;

@@ -7,7 +7,7 @@
 #include "os/memory_limit.h"
 
 #define ROOT "/root"
-#define PERMILLE_MOST 1009 /* "100.9" */
+#define PERMILLE_MAX 1009 /* "100.9" */
 
 static void check_group(const hk_memory_group_t *group) {
   FUZZ_CHECK(group->length < sizeof group->path && strlen(group->path) == group->length);
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   FUZZ_CHECK(found.limit_bytes == same.limit_bytes && found.use_bytes == same.use_bytes);
   FUZZ_CHECK(is_found || found.limit_bytes == 0);
   check_limit(&found);
-  FUZZ_CHECK(hk_memory_limit_stalled(&place, ROOT "/proc/pressure/memory", &room) <= PERMILLE_MOST);
+  FUZZ_CHECK(hk_memory_limit_stalled(&place, ROOT "/proc/pressure/memory", &room) <= PERMILLE_MAX);
   FUZZ_CHECK(kernel_text_open_count() == 0);
   return 0;
 }

@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "unwind/module_map.h"
 
-#define SEGMENTS_MOST 64
+#define SEGMENTS_MAX 64
 
 static const uint8_t *file;
 static size_t file_size;
@@ -20,7 +20,7 @@ typedef struct {
   bool is_elf;
   uintptr_t base;
   unsigned count;
-  Elf64_Phdr segments[SEGMENTS_MOST];
+  Elf64_Phdr segments[SEGMENTS_MAX];
 } model_t;
 
 static void read_model(model_t *model) {
@@ -31,7 +31,7 @@ static void read_model(model_t *model) {
   bool is_elf = memcmp(elf.e_ident, ELFMAG, SELFMAG) == 0 && elf.e_ident[EI_CLASS] == ELFCLASS64 &&
                 elf.e_phentsize == sizeof(Elf64_Phdr);
   if (!is_elf) return;
-  model->count = elf.e_phnum < SEGMENTS_MOST ? elf.e_phnum : SEGMENTS_MOST;
+  model->count = elf.e_phnum < SEGMENTS_MAX ? elf.e_phnum : SEGMENTS_MAX;
   size_t bytes = model->count * sizeof(Elf64_Phdr);
   model->is_known = elf.e_phoff <= file_size && bytes <= file_size - elf.e_phoff;
   if (!model->is_known) return;

@@ -16,7 +16,7 @@
 #define CLIENTS 5 /* one more than the server accepts */
 #define LISTENING_FILE 100
 #define FIRST_FILE 200
-#define INPUT_MOST 768 /* an input may request a report for each ten bytes, which takes long */
+#define INPUT_MAX 768 /* an input may request a report for each ten bytes, which takes long */
 #define HEAD_BYTES 256
 #define SWITCH 0xff
 #define ENDS 0x80
@@ -185,7 +185,7 @@ static bool has_text(const uint8_t *data, size_t size, const char *text) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   kernel_text_clear();
   memset(clients, 0, sizeof clients);
-  input = (fuzz_input_t){data, size < INPUT_MOST ? size : INPUT_MOST};
+  input = (fuzz_input_t){data, size < INPUT_MAX ? size : INPUT_MAX};
   is_kept = has_text(data, size, "stay");
   piece = 1 + (size_t)fuzz_number(&input, 1);
   current = 0;

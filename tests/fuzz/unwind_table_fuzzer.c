@@ -10,7 +10,7 @@
 #include "unwind/call_frame.h"
 #include "unwind/place.h"
 
-#define TABLE_MOST 4096
+#define TABLE_MAX 4096
 /* The values of most tables, or those of the input. */
 #define CODE_START FAR_START
 
@@ -43,7 +43,7 @@ static void fuzz_table(fuzz_input_t *input) {
 
 /* The input is the length of the common instructions, the alignments, and all instructions. */
 static void fuzz_instructions(fuzz_input_t *input) {
-  static uint8_t padded[TABLE_MOST + 8];
+  static uint8_t padded[TABLE_MAX + 8];
   hk_frame_rule_t rule, again;
   hk_call_frame_t frame = {.start = CODE_START, .pointer_encoding = 0};
   uintptr_t pc = CODE_START + (uintptr_t)fuzz_number(input, 2);
@@ -78,7 +78,7 @@ static void fuzz_place(fuzz_input_t *input) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  fuzz_input_t input = {data, size < TABLE_MOST ? size : TABLE_MOST};
+  fuzz_input_t input = {data, size < TABLE_MAX ? size : TABLE_MAX};
   switch (fuzz_number(&input, 1) % 3) {
     case 0:
       fuzz_table(&input);

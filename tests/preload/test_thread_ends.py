@@ -16,7 +16,7 @@ AT_ONCE = 4
 OTHERS = 3
 # Such threads leave their heaps to whichever thread needs one where there are eight or more.
 LAST_ROUND = "last_round"
-LEFT_MOST = 16
+LEFT_MAX = 16
 WAYS = [
     "joined",
     "detached",
@@ -54,7 +54,7 @@ def test_threads_leave_nothing(
     command = [program("thread_ends"), way, str(max(400, scaled(1000)) // AT_ONCE * AT_ONCE), str(AT_ONCE), *more]
     environment, most = {"HAKMEM_STATS": "1"}, AT_ONCE + OTHERS + 2
     if way.startswith(LAST_ROUND):
-        most += LEFT_MOST
+        most += LEFT_MAX
         environment["HAKMEM_PURGE_THREAD"] = "off"  # the program waits until it has as many threads as before
     outcome = runner.under(command, env=environment)
     if outcome.code == 77:

@@ -21,8 +21,8 @@ HK_OPTION(mode, mode, hk_mode_lean, 0, 0, "A | B")
 HK_OPTION(retain, SIZE, 8 * HK_MIB, 0, HK_TIB, "One, (two) "  /* why */
           "and \\"three\\".")
 HK_TEXT_OPTION(file, "A file.")
-HK_OPTION(price, PRICE, HK_PRICE_LEAN, HK_PRICE_LEAST, HK_PRICE_MOST, "A price.")
-HK_OPTION(other_price, PRICE, 7, 1, HK_PRICE_MOST, "Another.")
+HK_OPTION(price, PRICE, HK_PRICE_LEAN, HK_PRICE_MIN, HK_PRICE_MAX, "A price.")
+HK_OPTION(other_price, PRICE, 7, 1, HK_PRICE_MAX, "Another.")
 HK_OPTION(spare, COUNT, (1u << 2) + 1, 0, 64, "Slabs.")
 #undef HK_OPTION
 """
@@ -32,8 +32,8 @@ PRICES = """
 #define HK_PRICE_MODES              \\
   HK_PRICE_MODE(fast, HK_PRICE_FAST) \\
   HK_PRICE_MODE(lean, HK_PRICE_LEAN)
-#define HK_PRICE_LEAST UINT64_C(5)
-#define HK_PRICE_MOST UINT64_C(90000)
+#define HK_PRICE_MIN UINT64_C(5)
+#define HK_PRICE_MAX UINT64_C(90000)
 """
 OLD_OPTIONS = """
 HK_OLD_SWITCH(diet, mode, fast, lean)
@@ -117,7 +117,7 @@ def make_tree(root: Path, options: str = OPTIONS) -> Path:
     (root / "src/policy/old_figure.def").write_text(OLD_FIGURES)
     (root / "src/inspect").mkdir(parents=True, exist_ok=True)
     (root / "src/inspect/named_figures.c").write_text(NAMED)
-    (root / "src/policy/sampling.h").write_text("#define HK_SAMPLING_GUARD_RATE_MOST UINT64_C(5000)\n")
+    (root / "src/policy/sampling.h").write_text("#define HK_SAMPLING_GUARD_RATE_MAX UINT64_C(5000)\n")
     (root / "src/api").mkdir(exist_ok=True)
     (root / "src/api/guarded.h").write_text("#define HK_GUARD_RATE_RECOMMENDED 300\n")
     (root / "docs/safety.md").write_text(more + more)

@@ -14,8 +14,8 @@ size_t Room(uint64_t price, unsigned filled, size_t in_use_bytes, const hk_ahead
 }
 
 TEST(Ahead, OneFilledBlockEarnsNothing) {
-  EXPECT_EQ(Room(HK_PRICE_LEAST, 0, HK_TIB), 0u);
-  EXPECT_EQ(Room(HK_PRICE_LEAST, 1, HK_TIB), 0u);
+  EXPECT_EQ(Room(HK_PRICE_MIN, 0, HK_TIB), 0u);
+  EXPECT_EQ(Room(HK_PRICE_MIN, 1, HK_TIB), 0u);
 }
 
 TEST(Ahead, EachFurtherOneEarnsAsMuchUpToTheWholeShare) {
@@ -28,9 +28,9 @@ TEST(Ahead, EachFurtherOneEarnsAsMuchUpToTheWholeShare) {
 }
 
 TEST(Ahead, TheShareFallsWithThePrice) {
-  EXPECT_EQ(Room(HK_PRICE_FAST, HK_AHEAD_ROW, HK_GIB), HK_AHEAD_MOST_SHARE * HK_GIB);
+  EXPECT_EQ(Room(HK_PRICE_FAST, HK_AHEAD_ROW, HK_GIB), HK_AHEAD_MAX_SHARE * HK_GIB);
   size_t before = SIZE_MAX;
-  for (uint64_t price = HK_PRICE_LEAST; price <= HK_PRICE_MOST; price *= 2) {
+  for (uint64_t price = HK_PRICE_MIN; price <= HK_PRICE_MAX; price *= 2) {
     size_t now = Room(price, HK_AHEAD_ROW, HK_GIB);
     EXPECT_LE(now, before);
     before = now;

@@ -170,7 +170,7 @@ HK_FRESH_TEST(Carving, OfUsedMemoryACarvingGrowsUpToWhatAMidListHasRoomFor) {
   hk_heap_t *heap = hk_heap_take();
   for (size_t bytes : {2 * HK_KIB, 5 * HK_KIB, 8 * HK_KIB, 16 * HK_KIB}) {
     SCOPED_TRACE(bytes);
-    const unsigned class_index = hk_class_of(bytes), room = hk_class_room(class_index, HK_ROOM_MOST_BYTES);
+    const unsigned class_index = hk_class_of(bytes), room = hk_class_room(class_index, HK_ROOM_MAX_BYTES);
     SetMidRoom(heap, class_index, room);
     unsigned count = std::max(1u, static_cast<unsigned>(4 * HK_KIB / bytes)), left = CapacityOf(class_index);
     size_t longest = 0;
@@ -198,10 +198,10 @@ HK_FRESH_TEST(Carving, ACarvingNeverFillsAMidListWhoseRoomHasShrunk) {
   LeaveUsedMemory();
   hk_heap_t *heap = hk_heap_take();
   const unsigned class_index = hk_class_of(8 * HK_KIB);
-  heap->state[class_index].carve_count = static_cast<uint16_t>(hk_class_room(class_index, HK_ROOM_MOST_BYTES));
-  SetMidRoom(heap, class_index, HK_ROOM_LEAST_BLOCKS);
+  heap->state[class_index].carve_count = static_cast<uint16_t>(hk_class_room(class_index, HK_ROOM_MAX_BYTES));
+  SetMidRoom(heap, class_index, HK_ROOM_MIN_BLOCKS);
   ASSERT_TRUE(hk_refill(heap, class_index, nullptr));
-  EXPECT_EQ(ListLength(heap->bin[class_index].free), HK_ROOM_LEAST_BLOCKS - 1);
+  EXPECT_EQ(ListLength(heap->bin[class_index].free), HK_ROOM_MIN_BLOCKS - 1);
   CheckMidBin(heap, class_index);
 }
 

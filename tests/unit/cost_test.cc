@@ -42,11 +42,11 @@ TEST(Cost, NearTheExpectedOneIsWithinAQuarter) {
 
 TEST(Cost, CallsThatSayNothingAreNotCounted) {
   hk_cost_t cost = {};
-  hk_cost_add(&cost, HK_COST_LEAST_BYTES - 1, 1000);
-  hk_cost_add(&cost, HK_COST_MOST_BYTES + 1, 1000);
+  hk_cost_add(&cost, HK_COST_MIN_BYTES - 1, 1000);
+  hk_cost_add(&cost, HK_COST_MAX_BYTES + 1, 1000);
   hk_cost_add(&cost, HK_MIB, 0);
   EXPECT_EQ(cost.count, 0u);
-  hk_cost_add(&cost, HK_COST_LEAST_BYTES, 1000);
+  hk_cost_add(&cost, HK_COST_MIN_BYTES, 1000);
   EXPECT_EQ(cost.ns_per_mib[0], 16000u);
 }
 

@@ -238,7 +238,7 @@ void MakeOldSoon() {
   FreeMuch();
   Change(1002, 100 * HK_MIB, 20 * HK_MIB);
   ASSERT_GT(Visit(1002).wait_ms, 100u);
-  hk_option.mode = HK_PRICE_MOST;
+  hk_option.mode = HK_PRICE_MAX;
   hk_option.retain = HK_MIB;
 }
 
@@ -257,7 +257,7 @@ HK_FRESH_TEST(Idle, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
   FreeMuch();
   Change(1050, 100 * HK_MIB, 20 * HK_MIB);
   ASSERT_GT(Visit(1050).wait_ms, 100u);
-  hk_option.mode = HK_PRICE_MOST;
+  hk_option.mode = HK_PRICE_MAX;
   hk_option.retain = HK_MIB;
   EXPECT_FALSE(Change(1059, 99 * HK_MIB, 21 * HK_MIB).is_wakeup_sent);
   EXPECT_TRUE(Change(1060, 99 * HK_MIB, 21 * HK_MIB).is_wakeup_sent);

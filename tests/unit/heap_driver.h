@@ -194,7 +194,7 @@ inline void CheckMidBin(const hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *bin = &heap->bin[class_index];
   ASSERT_EQ(ListLength(bin->free) + bin->countdown, RoomOf(heap, class_index)) << class_index;
   ASSERT_GT(bin->countdown, 0u) << "a full list is spilled at once";
-  ASSERT_LE(RoomOf(heap, class_index), hk_class_room(class_index, HK_ROOM_MOST_BYTES)) << class_index;
+  ASSERT_LE(RoomOf(heap, class_index), hk_class_room(class_index, HK_ROOM_MAX_BYTES)) << class_index;
 }
 
 inline uint64_t StatOf(hk_heap_t *heap, hk_stat_id_t id) { return hk_load_relaxed(&heap->stat.value[id]); }

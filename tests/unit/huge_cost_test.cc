@@ -24,7 +24,7 @@ HK_FRESH_TEST(HugeCost, OfALargeBlockSeveralAreTriedAndTheLastPartIsNot) {
   EXPECT_EQ(fake_os_huge_touches(), 7u);
   EXPECT_EQ(fake_os_huge_touched(), hk_align_up(AddressOf(block), HK_SUPERSLAB_BYTES) + 6 * HK_SUPERSLAB_BYTES);
   (void)Alloc(256 * HK_MIB);
-  EXPECT_EQ(fake_os_huge_touches(), 7u + HK_HUGE_TRIES_MOST);
+  EXPECT_EQ(fake_os_huge_touches(), 7u + HK_HUGE_TRIES_MAX);
 }
 
 HK_FRESH_TEST(HugeCost, ADearOneEndsTheTries) {
@@ -47,19 +47,19 @@ HK_FRESH_TEST(HugeCost, WhereTheyAreDearTheyAreTriedNowAndThen) {
   EXPECT_EQ(Calls(), "af") << "the rest of it";
   EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, AddressOf(dear));
   EXPECT_EQ(LastCall(fake_os_huge_forbid)->bytes, 4 * HK_MIB);
-  Pass(HK_HUGE_PAUSE_LEAST_MS - 1);
+  Pass(HK_HUGE_PAUSE_MIN_MS - 1);
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "af") << "not yet";
   Pass(1);
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "afaf");
-  Pass(HK_HUGE_PAUSE_LEAST_MS);
+  Pass(HK_HUGE_PAUSE_MIN_MS);
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "afaf") << "twice as long";
   EXPECT_EQ(Count(hk_stat_huge_dear), 2u);
 
   fake_os_set_huge_fault(HK_HUGE_FAULT_NS);
-  Pass(HK_HUGE_PAUSE_LEAST_MS);
+  Pass(HK_HUGE_PAUSE_MIN_MS);
   (void)Alloc(4 * HK_MIB);
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "afafaa");
@@ -90,7 +90,7 @@ HK_FRESH_TEST(HugeCost, NoSuperslabIsMadeHugeWhereTheyAreDear) {
   LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(4 * HK_MIB);
   fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
-  for (uint64_t ms = HK_HUGE_PAUSE_LEAST_MS; ms < HK_HUGE_PAUSE_MOST_MS; ms *= 2) {
+  for (uint64_t ms = HK_HUGE_PAUSE_MIN_MS; ms < HK_HUGE_PAUSE_MAX_MS; ms *= 2) {
     (void)Alloc(4 * HK_MIB);
     Pass(ms);
   }
@@ -100,7 +100,7 @@ HK_FRESH_TEST(HugeCost, NoSuperslabIsMadeHugeWhereTheyAreDear) {
   GrowOld();
   GrowOld();
   EXPECT_EQ(Calls(before), "");
-  Pass(HK_HUGE_PAUSE_MOST_MS);
+  Pass(HK_HUGE_PAUSE_MAX_MS);
   GrowOld();
   EXPECT_EQ(Calls(before), "c");
 }

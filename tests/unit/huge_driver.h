@@ -87,7 +87,7 @@ inline void KnowThatBlocksAreDense(size_t bytes) {
 }
 
 // With this number of superslabs in use the next one gets advice at any price.
-constexpr unsigned kGrown = HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES;
+constexpr unsigned kGrown = HK_HUGE_GROWN_MAX_BYTES / HK_SUPERSLAB_BYTES;
 
 // The number of superslabs made before huge pages are advised for one.
 inline unsigned UnaskedAt(uint64_t ns_per_mib_second) {

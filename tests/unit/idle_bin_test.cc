@@ -98,7 +98,7 @@ size_t ListBytes(hk_heap_t *heap, unsigned class_index) {
 
 // Allocates blocks of a mid class and frees them: the bin's list has them.
 void FillMidBin(hk_heap_t *heap, unsigned class_index, unsigned count) {
-  heap->state[class_index].room = HK_ROOM_MOST_BLOCKS;
+  heap->state[class_index].room = HK_ROOM_MAX_BLOCKS;
   for (hk_block_t *block : AllocMany(heap, class_index, count)) (void)FreeOwn(heap, block);
 }
 
@@ -173,7 +173,7 @@ HK_FRESH_TEST(IdleBin, OfAMidClassIsSpilledWhereverTheHeapTakesSlabs) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> blocks = AllocMany(heap, 64, 64 * CapacityOf(64));
   for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
-  std::vector<hk_block_t *> held = AllocMany(heap, 64, HK_IDLE_BIN_LEAST_SLABS * CapacityOf(64));
+  std::vector<hk_block_t *> held = AllocMany(heap, 64, HK_IDLE_BIN_MIN_SLABS * CapacityOf(64));
   for (unsigned class_index = 67; class_index < 90; class_index++)
     FillMidBin(heap, class_index, BlocksOfASlab(class_index));
   size_t filled = 0;

@@ -142,7 +142,7 @@ HK_FRESH_TEST(LargePrefault, NoMoreIsMadeResidentForNothingThanWasFilled) {
   MakeRuns(100, kBytes, kBytes);
   uint64_t calls = fake_os_calls(fake_os_prefault);
   MakeRuns(1000, kBytes, 0);
-  EXPECT_LE(fake_os_calls(fake_os_prefault), calls + HK_PREFAULT_MOST);
+  EXPECT_LE(fake_os_calls(fake_os_prefault), calls + HK_PREFAULT_MAX);
 }
 
 HK_FRESH_TEST(LargePrefault, ABlockTellsWhenItEnds) {
@@ -161,7 +161,7 @@ HK_FRESH_TEST(LargePrefault, ABlockTellsWhenItEnds) {
   FreeRun(filled);
   (void)hk_purge_down_to(0);
 
-  for (unsigned i = 0; i < HK_PREFAULT_MOST; i++) { /* one of them has to tell, and the program fills none */
+  for (unsigned i = 0; i < HK_PREFAULT_MAX; i++) { /* one of them has to tell, and the program fills none */
     char *block = Run(kBytes);
     FreeRun(block);
     (void)hk_purge_down_to(0);

@@ -118,7 +118,7 @@ TEST_F(Learn, AFrozenLeaderKeepsAsMuchAsUsual) {
 TEST_F(Learn, APriceThatIsNoneChangesNothing) {
   hk_learn_t before = learn_;
   EXPECT_FALSE(hk_learn_init(&learn_, 0, 0));
-  EXPECT_FALSE(hk_learn_set_price(&learn_, 0, HK_PRICE_MOST + 1));
+  EXPECT_FALSE(hk_learn_set_price(&learn_, 0, HK_PRICE_MAX + 1));
   EXPECT_EQ(memcmp(&before, &learn_, sizeof learn_), 0);
 }
 

@@ -48,7 +48,7 @@ HK_FRESH_TEST(Mid, AListThatIsFullAgainWithoutRunningDryIsSpilledWholeAndItsRoom
     SCOPED_TRACE(class_index);
     hk_heap_t *heap = hk_heap_take();
     unsigned least = hk_class_room(class_index, 0);
-    unsigned room = hk_class_room(class_index, HK_ROOM_MOST_BYTES);
+    unsigned room = hk_class_room(class_index, HK_ROOM_MAX_BYTES);
     heap->state[class_index].room = static_cast<uint16_t>(room); /* as it gets in time: see below */
     heap->bin[class_index].countdown = room;
     Blocks blocks = AllocMany(heap, class_index, 8 * size_t{room});

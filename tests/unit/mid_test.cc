@@ -165,7 +165,7 @@ HK_FRESH_TEST(Mid, TheRoomGrowsByWhatWasSpilledOrDoublesWhenTheListThenRunsDry) 
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index = kFirstMid; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);
-    unsigned most = hk_class_room(class_index, HK_ROOM_MOST_BYTES);
+    unsigned most = hk_class_room(class_index, HK_ROOM_MAX_BYTES);
     unsigned expected = RoomOf(heap, class_index);
     Blocks held;
     for (int round = 0; round < 12; round++) {

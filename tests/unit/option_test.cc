@@ -181,8 +181,8 @@ TEST(Option, Prices) {
   EXPECT_EQ(Mode("balanced"), HK_PRICE_BALANCED);
   EXPECT_EQ(Mode("Lean"), HK_PRICE_LEAN);
   EXPECT_EQ(Mode("1234"), 1234u);
-  EXPECT_EQ(Mode("100"), HK_PRICE_LEAST);
-  EXPECT_EQ(Mode("25000000"), HK_PRICE_MOST);
+  EXPECT_EQ(Mode("100"), HK_PRICE_MIN);
+  EXPECT_EQ(Mode("25000000"), HK_PRICE_MAX);
   for (const char *value : {"", "99", "0", "25000001", "18446744073709551716", "1K", "1e5", "-100", "100 ", "lea",
                             "leaner", "fast balanced"}) {
     EXPECT_EQ(Mode(value), 0u) << "'" << value << "'";

@@ -19,7 +19,7 @@ class Fill : public ::testing::Test {
 };
 
 TEST_F(Fill, ASizeOfWhichNothingIsKnownIsLookedAt) {
-  for (size_t bytes = HK_PREFAULT_LEAST_BYTES; bytes <= HK_PREFAULT_MOST_BYTES; bytes *= 2) {
+  for (size_t bytes = HK_PREFAULT_MIN_BYTES; bytes <= HK_PREFAULT_MAX_BYTES; bytes *= 2) {
     EXPECT_EQ(Wish(bytes), hk_prefault_sample);
     Note(bytes, true, HK_PREFAULT_ENOUGH - 1);
     EXPECT_EQ(Wish(bytes), hk_prefault_sample) << "one says little";
@@ -28,24 +28,24 @@ TEST_F(Fill, ASizeOfWhichNothingIsKnownIsLookedAt) {
 
 TEST_F(Fill, AsManyAreMadeResidentAsWereFilledAndThenOneHasToTell) {
   Note(HK_MIB, true, HK_PREFAULT_ENOUGH - 1);
-  for (unsigned filled = HK_PREFAULT_ENOUGH; filled < 3 * HK_PREFAULT_MOST; filled++) {
+  for (unsigned filled = HK_PREFAULT_ENOUGH; filled < 3 * HK_PREFAULT_MAX; filled++) {
     Note(HK_MIB, true);
-    for (unsigned i = 0; i < std::min<unsigned>(filled, HK_PREFAULT_MOST); i++)
+    for (unsigned i = 0; i < std::min<unsigned>(filled, HK_PREFAULT_MAX); i++)
       ASSERT_EQ(Wish(HK_MIB), hk_prefault_whole);
     for (unsigned i = 0; i < 100; i++) ASSERT_EQ(Wish(HK_MIB), hk_prefault_sample);
   }
 }
 
 TEST_F(Fill, OfLargeOnesNoMoreBytesThanAllowed) {
-  for (size_t most = 8 * HK_MIB; most <= HK_PREFAULT_MOST_BYTES; most *= 2) {
-    Note(most, true, HK_PREFAULT_MOST);
+  for (size_t most = 8 * HK_MIB; most <= HK_PREFAULT_MAX_BYTES; most *= 2) {
+    Note(most, true, HK_PREFAULT_MAX);
     for (size_t i = 0; i < HK_PREFAULT_AHEAD_BYTES / most; i++) ASSERT_EQ(Wish(most / 2 + 1), hk_prefault_whole);
     EXPECT_EQ(Wish(most / 2 + 1), hk_prefault_sample);
   }
 }
 
 TEST_F(Fill, WhereMemoryHasALimitNoneOfMoreThanAPartOfIt) {
-  for (size_t bytes : {HK_PREFAULT_LEAST_BYTES, 4 * HK_MIB, HK_PREFAULT_MOST_BYTES}) {
+  for (size_t bytes : {HK_PREFAULT_MIN_BYTES, 4 * HK_MIB, HK_PREFAULT_MAX_BYTES}) {
     Note(bytes, true, HK_PREFAULT_ENOUGH);
     EXPECT_EQ(Wish(bytes, bytes * HK_PREFAULT_LIMIT_SHARE - 1), hk_prefault_leave);
     EXPECT_EQ(Wish(bytes, bytes * HK_PREFAULT_LIMIT_SHARE), hk_prefault_whole);
@@ -63,8 +63,8 @@ TEST_F(Fill, OneThatWasNotFilledEndsIt) {
 
 // From above a power of two up to the next one.
 TEST_F(Fill, OneDoublingOfSizesSaysNothingOfTheNext) {
-  for (size_t most = 64 * HK_KIB; most <= HK_PREFAULT_MOST_BYTES; most *= 2) {
-    for (size_t bytes = 64 * HK_KIB; bytes <= HK_PREFAULT_MOST_BYTES; bytes *= 2) {
+  for (size_t most = 64 * HK_KIB; most <= HK_PREFAULT_MAX_BYTES; most *= 2) {
+    for (size_t bytes = 64 * HK_KIB; bytes <= HK_PREFAULT_MAX_BYTES; bytes *= 2) {
       for (size_t of_this : {bytes, bytes / 2 + 1}) {
         fill_ = {};
         Note(most, true, HK_PREFAULT_ENOUGH);
@@ -75,7 +75,7 @@ TEST_F(Fill, OneDoublingOfSizesSaysNothingOfTheNext) {
 }
 
 TEST_F(Fill, SmallerAndLargerOnesAreLeftAlone) {
-  for (size_t bytes : {size_t{0}, size_t{1}, HK_PREFAULT_LEAST_BYTES - 1, HK_PREFAULT_MOST_BYTES + 1, SIZE_MAX})
+  for (size_t bytes : {size_t{0}, size_t{1}, HK_PREFAULT_MIN_BYTES - 1, HK_PREFAULT_MAX_BYTES + 1, SIZE_MAX})
     EXPECT_EQ(Wish(bytes), hk_prefault_leave);
 }
 

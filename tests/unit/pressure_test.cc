@@ -64,11 +64,11 @@ TEST_F(Pressure, WithoutALimitTheSystemIsNotAskedAgain) {
 }
 
 TEST_F(Pressure, ASmallProgramDoesNotAskTheSystem) {
-  Hold(HK_PRESSURE_LEAST_BYTES / 2, HK_PRESSURE_LEAST_BYTES / 2 - 1);
+  Hold(HK_PRESSURE_MIN_BYTES / 2, HK_PRESSURE_MIN_BYTES / 2 - 1);
   EXPECT_FALSE(IsDue());
   Pass(1000000);
   EXPECT_FALSE(IsDue());
-  Hold(HK_PRESSURE_LEAST_BYTES / 2, HK_PRESSURE_LEAST_BYTES / 2);
+  Hold(HK_PRESSURE_MIN_BYTES / 2, HK_PRESSURE_MIN_BYTES / 2);
   EXPECT_TRUE(IsDue());
 }
 
@@ -117,7 +117,7 @@ TEST_F(Pressure, FromThereOnLessAndLessIsLeft) {
 
 TEST_F(Pressure, WhatIsNeededNeverLeavesMoreWhenItIsMore) {
   size_t before = SIZE_MAX;
-  for (size_t in_use = HK_PRESSURE_LEAST_BYTES; in_use < 2 * kLimit; in_use += HK_MIB / 4) {
+  for (size_t in_use = HK_PRESSURE_MIN_BYTES; in_use < 2 * kLimit; in_use += HK_MIB / 4) {
     Hold(in_use, 0);
     pressure_ = {};
     Look();
@@ -229,7 +229,7 @@ TEST_F(Pressure, GrowthForTheNextLook) {
 TEST_F(Pressure, NearTheEndGrowthCountsInLargerSteps) {
   Hold(20 * HK_MIB, 30 * HK_MIB);
   Look(kFull - 50 * HK_MIB - 4);
-  size_t step = kLimit / HK_PRESSURE_LEAST_GROWTH_SHARE;
+  size_t step = kLimit / HK_PRESSURE_MIN_GROWTH_SHARE;
   Hold(20 * HK_MIB + step - 1, 30 * HK_MIB);
   EXPECT_FALSE(IsDue());
   Hold(20 * HK_MIB + step, 30 * HK_MIB);

@@ -29,17 +29,17 @@ uint64_t CostOf(const hk_price_t &price, const Gap &gap, unsigned candidate, boo
 
 TEST(Price, Limits) {
   hk_price_t price;
-  EXPECT_TRUE(hk_price_init(&price, HK_PRICE_LEAST));
-  EXPECT_TRUE(hk_price_init(&price, HK_PRICE_MOST));
+  EXPECT_TRUE(hk_price_init(&price, HK_PRICE_MIN));
+  EXPECT_TRUE(hk_price_init(&price, HK_PRICE_MAX));
   hk_price_t before = price;
-  EXPECT_FALSE(hk_price_init(&price, HK_PRICE_LEAST - 1));
-  EXPECT_FALSE(hk_price_init(&price, HK_PRICE_MOST + 1));
+  EXPECT_FALSE(hk_price_init(&price, HK_PRICE_MIN - 1));
+  EXPECT_FALSE(hk_price_init(&price, HK_PRICE_MAX + 1));
   EXPECT_FALSE(hk_price_init(&price, 0));
   EXPECT_EQ(memcmp(&before, &price, sizeof price), 0);
 }
 
 TEST(Price, BreakEvenIsWhereKeepingCostsWhatGivingBackDoes) {
-  for (uint64_t ns : {HK_PRICE_LEAST, HK_PRICE_FAST, HK_PRICE_BALANCED, HK_PRICE_LEAN, HK_PRICE_MOST}) {
+  for (uint64_t ns : {HK_PRICE_MIN, HK_PRICE_FAST, HK_PRICE_BALANCED, HK_PRICE_LEAN, HK_PRICE_MAX}) {
     hk_price_t price;
     ASSERT_TRUE(hk_price_init(&price, ns));
     EXPECT_EQ(price.timeout_ms[HK_PRICE_BREAK_EVEN], price.purge_ms + price.fault_ms);
@@ -55,7 +55,7 @@ TEST(Price, SumsAreThoseOfSingleGaps) {
   TestRandom random(SeedFor("sums"));
   for (size_t round = 0; round < Scaled(300, 3); round++) {
     hk_price_t price;
-    ASSERT_TRUE(hk_price_init(&price, random.LogBetween(HK_PRICE_LEAST, HK_PRICE_MOST)));
+    ASSERT_TRUE(hk_price_init(&price, random.LogBetween(HK_PRICE_MIN, HK_PRICE_MAX)));
     hk_price_gaps_t gaps = {};
     uint64_t cost[2][HK_PRICE_CANDIDATES] = {}, give[HK_PRICE_CANDIDATES] = {}, least = 0;
     for (size_t i = random.Below(50); i-- > 0;) {
@@ -88,7 +88,7 @@ TEST(Price, SumsStopAtTheirLimit) {
   EXPECT_LT(hk_price_cost(&price, &gaps, 0, false), UINT64_MAX);
   EXPECT_EQ(hk_price_ns(&price, UINT64_MAX),
             static_cast<uint64_t>(static_cast<unsigned __int128>(UINT64_MAX) * HK_PRICE_BALANCED / (1024 * 1000)));
-  ASSERT_TRUE(hk_price_init(&price, HK_PRICE_MOST));
+  ASSERT_TRUE(hk_price_init(&price, HK_PRICE_MAX));
   EXPECT_EQ(hk_price_ns(&price, UINT64_MAX), UINT64_MAX);
 }
 

@@ -122,7 +122,7 @@ HK_FRESH_TEST(ProfileEstimate, AtAPaceThereAreFewerSamplesThatStandForMore) {
       ASSERT_TRUE(hakmem_profile_stop());
       double estimate = static_cast<double>(EstimatedBytes());
       double error = estimate / static_cast<double>(count * good) - 1;
-      double rarest = static_cast<double>(count) / (1 << HK_SAMPLING_SHIFT_MOST);
+      double rarest = static_cast<double>(count) / (1 << HK_SAMPLING_SHIFT_MAX);
       EXPECT_LE(std::fabs(error), BoundFor(size, rarest)) << size << ", " << held << " held";
       double each = Chance(size) * static_cast<double>(count);
       double samples = static_cast<double>(hk_profile_sums().samples - before);

@@ -24,7 +24,7 @@ Blocks IncomingOf(hk_heap_t *owner) {
 
 // ---- Batches.
 
-size_t WeightOf(unsigned class_index) { return std::max<size_t>(hk_class_bytes(class_index), HK_BATCH_LEAST_BLOCK); }
+size_t WeightOf(unsigned class_index) { return std::max<size_t>(hk_class_bytes(class_index), HK_BATCH_MIN_BLOCK); }
 
 // How many blocks of a class a batch has, from a heap that has little itself.
 size_t BatchOf(unsigned class_index) {

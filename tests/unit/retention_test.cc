@@ -205,23 +205,23 @@ TEST(RetentionTerms, TheWindowIsTheBreakEvenTimeWithinBounds) {
   EXPECT_EQ(TermsAt(HK_PRICE_FAST).window_ms, 18000u);
   EXPECT_EQ(TermsAt(HK_PRICE_BALANCED).window_ms, 1800u);
   EXPECT_EQ(TermsAt(HK_PRICE_LEAN).window_ms, 180u);
-  EXPECT_EQ(TermsAt(HK_PRICE_LEAST).window_ms, 20000u);
-  EXPECT_EQ(TermsAt(HK_PRICE_MOST).window_ms, 100u);
+  EXPECT_EQ(TermsAt(HK_PRICE_MIN).window_ms, 20000u);
+  EXPECT_EQ(TermsAt(HK_PRICE_MAX).window_ms, 100u);
 }
 
 TEST(RetentionTerms, TheShareIsLessWhereMemoryIsDear) {
   size_t share = TermsAt(HK_PRICE_BALANCED).share;
   EXPECT_GE(share, 8u);
   EXPECT_LE(share, 16u) << "what a quiet program keeps";
-  EXPECT_EQ(TermsAt(HK_PRICE_LEAST).share, share);
+  EXPECT_EQ(TermsAt(HK_PRICE_MIN).share, share);
   EXPECT_EQ(TermsAt(2 * HK_PRICE_BALANCED - 1).share, share);
   EXPECT_EQ(TermsAt(2 * HK_PRICE_BALANCED).share, 2 * share);
   EXPECT_EQ(TermsAt(HK_PRICE_LEAN).share, 10 * share);
-  EXPECT_EQ(TermsAt(HK_PRICE_MOST).share, 100 * share);
+  EXPECT_EQ(TermsAt(HK_PRICE_MAX).share, 100 * share);
 }
 
 TEST(RetentionTerms, WhatIsCheaperThanTheBalancedPriceNeedsNoCredit) {
-  for (uint64_t ns : {HK_PRICE_LEAST, HK_PRICE_FAST, HK_PRICE_BALANCED - 1}) {
+  for (uint64_t ns : {HK_PRICE_MIN, HK_PRICE_FAST, HK_PRICE_BALANCED - 1}) {
     EXPECT_TRUE(TermsAt(ns).is_certain) << ns;
     EXPECT_EQ(TermsAt(ns).slack_share, 1u) << ns;
   }

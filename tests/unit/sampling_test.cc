@@ -111,7 +111,7 @@ TEST(SamplingPace, WhatWasSavedMayBeSpentAtOnce) {
 TEST(SamplingPace, HasAnEnd) {
   Course course;
   course.Run(1e6, 100);
-  EXPECT_EQ(course.pace.shift, HK_SAMPLING_SHIFT_MOST);
+  EXPECT_EQ(course.pace.shift, HK_SAMPLING_SHIFT_MAX);
 }
 
 // As where the system refuses to tell the time.
@@ -135,8 +135,8 @@ TEST(Sampling, BeginsAndEndsOnce) {
   EXPECT_TRUE(hk_sampling_end());
   EXPECT_FALSE(hk_sampling_is_on());
   EXPECT_NE(hk_load_relaxed(&hk_sampling_state), before) << "an onlooker sees now and then that something has been";
-  EXPECT_TRUE(hk_sampling_begin(HK_SAMPLING_RATE_MOST));
-  EXPECT_EQ(hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)), HK_SAMPLING_RATE_MOST);
+  EXPECT_TRUE(hk_sampling_begin(HK_SAMPLING_RATE_MAX));
+  EXPECT_EQ(hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)), HK_SAMPLING_RATE_MAX);
   EXPECT_TRUE(hk_sampling_end());
 }
 

@@ -145,22 +145,22 @@ TEST(SizeClass, ACoarseClassIsHalfLargerAtTheMost) {
 TEST(SizeClass, TheRoomIsWhatTheBytesHoldWithinItsBounds) {
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
     unsigned before = 0;
-    for (size_t bytes = 0; bytes <= HK_ROOM_MOST_BLOCKS * HK_MID_MAX_BYTES + 1000; bytes += 1000) {
+    for (size_t bytes = 0; bytes <= HK_ROOM_MAX_BLOCKS * HK_MID_MAX_BYTES + 1000; bytes += 1000) {
       unsigned room = hk_class_room(i, bytes);
-      ASSERT_GE(room, HK_ROOM_LEAST_BLOCKS);
-      ASSERT_LE(room, HK_ROOM_MOST_BLOCKS);
+      ASSERT_GE(room, HK_ROOM_MIN_BLOCKS);
+      ASSERT_LE(room, HK_ROOM_MAX_BLOCKS);
       ASSERT_GE(room, before) << "more bytes never have less room";
       before = room;
-      if (room > HK_ROOM_LEAST_BLOCKS) ASSERT_LE(room * hk_class_bytes(i), bytes);
-      if (room < HK_ROOM_MOST_BLOCKS) ASSERT_GT((room + 1) * hk_class_bytes(i), bytes);
+      if (room > HK_ROOM_MIN_BLOCKS) ASSERT_LE(room * hk_class_bytes(i), bytes);
+      if (room < HK_ROOM_MAX_BLOCKS) ASSERT_GT((room + 1) * hk_class_bytes(i), bytes);
     }
-    EXPECT_EQ(before, HK_ROOM_MOST_BLOCKS) << "of enough bytes";
-    EXPECT_EQ(hk_class_room(i, SIZE_MAX), HK_ROOM_MOST_BLOCKS);
+    EXPECT_EQ(before, HK_ROOM_MAX_BLOCKS) << "of enough bytes";
+    EXPECT_EQ(hk_class_room(i, SIZE_MAX), HK_ROOM_MAX_BLOCKS);
   }
 }
 
 TEST(SizeClass, ALargerBlocksListHasNoMoreRoom) {
-  for (size_t bytes : {HK_ROOM_FIRST_BYTES, HK_ROOM_MOST_BYTES}) {
+  for (size_t bytes : {HK_ROOM_FIRST_BYTES, HK_ROOM_MAX_BYTES}) {
     for (unsigned i = HK_TINY_CLASS_MAX + 2; i < HK_CLASS_COUNT; i++) {
       EXPECT_LE(hk_class_room(i, bytes), hk_class_room(i - 1, bytes)) << i;
     }
@@ -170,7 +170,7 @@ TEST(SizeClass, ALargerBlocksListHasNoMoreRoom) {
 TEST(SizeClass, TheRoomCanGrowAndItsHalfIsSome) {
   bool can_grow = false;
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
-    unsigned first = hk_class_room(i, HK_ROOM_FIRST_BYTES), most = hk_class_room(i, HK_ROOM_MOST_BYTES);
+    unsigned first = hk_class_room(i, HK_ROOM_FIRST_BYTES), most = hk_class_room(i, HK_ROOM_MAX_BYTES);
     EXPECT_GE(first / 2, 1u) << "a spill keeps some, and a fill takes some";
     EXPECT_LE(first, most) << i;
     can_grow |= first < most;

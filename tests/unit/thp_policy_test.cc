@@ -67,19 +67,19 @@ TEST_F(ThpPolicy, WhatIsDearIsNotAskedForUntilItIsTriedAgain) {
   hk_huge_pause_t pause = {};
   EXPECT_FALSE(hk_thp_policy_note_fault(&pause, 5000, HK_HUGE_DEAR_NS));
   EXPECT_EQ(pause.ms, 0u) << "no more than small pages, as far as that can be told";
-  uint64_t now_ms = 5000, expected_ms = HK_HUGE_PAUSE_LEAST_MS;
+  uint64_t now_ms = 5000, expected_ms = HK_HUGE_PAUSE_MIN_MS;
   for (int i = 0; i < 10; i++) {
     EXPECT_TRUE(hk_thp_policy_note_fault(&pause, now_ms, HK_HUGE_DEAR_NS + 1));
     EXPECT_EQ(pause.ms, expected_ms);
     EXPECT_EQ(pause.until_ms, now_ms + expected_ms);
     now_ms = pause.until_ms;
-    expected_ms = std::min(2 * expected_ms, HK_HUGE_PAUSE_MOST_MS);
+    expected_ms = std::min(2 * expected_ms, HK_HUGE_PAUSE_MAX_MS);
   }
   EXPECT_FALSE(hk_thp_policy_note_fault(&pause, now_ms, HK_HUGE_FAULT_NS));
   EXPECT_EQ(pause.ms, 0u);
   EXPECT_EQ(pause.until_ms, now_ms);
   EXPECT_TRUE(hk_thp_policy_note_fault(&pause, now_ms, HK_HUGE_DEAR_NS + 1));
-  EXPECT_EQ(pause.ms, HK_HUGE_PAUSE_LEAST_MS) << "from the start";
+  EXPECT_EQ(pause.ms, HK_HUGE_PAUSE_MIN_MS) << "from the start";
 }
 
 TEST_F(ThpPolicy, WhatAnotherThreadBeganBeforeAPauseDoesNotChangeIt) {
@@ -87,17 +87,17 @@ TEST_F(ThpPolicy, WhatAnotherThreadBeganBeforeAPauseDoesNotChangeIt) {
   EXPECT_TRUE(hk_thp_policy_note_fault(&pause, 5000, HK_HUGE_DEAR_NS + 1));
   EXPECT_FALSE(hk_thp_policy_note_fault(&pause, 5001, HK_HUGE_FAULT_NS));
   EXPECT_TRUE(hk_thp_policy_note_fault(&pause, 5001, HK_HUGE_DEAR_NS + 1));
-  EXPECT_EQ(pause.ms, HK_HUGE_PAUSE_LEAST_MS);
-  EXPECT_EQ(pause.until_ms, 5000 + HK_HUGE_PAUSE_LEAST_MS);
+  EXPECT_EQ(pause.ms, HK_HUGE_PAUSE_MIN_MS);
+  EXPECT_EQ(pause.until_ms, 5000 + HK_HUGE_PAUSE_MIN_MS);
 }
 
 TEST_F(ThpPolicy, WhereTheyAreDearOnlyTheUserAsks) {
   End(HK_HUGE_PROBES);
   ASSERT_EQ(OfNextBlock(), hk_huge_ask);
-  ASSERT_TRUE(hk_thp_policy_may_grow(&terms_, HK_HUGE_GROWN_MOST_BYTES, 0, 0));
+  ASSERT_TRUE(hk_thp_policy_may_grow(&terms_, HK_HUGE_GROWN_MAX_BYTES, 0, 0));
   terms_.is_dear = true;
   EXPECT_EQ(OfNextBlock(), hk_huge_leave);
-  EXPECT_FALSE(hk_thp_policy_may_grow(&terms_, HK_HUGE_GROWN_MOST_BYTES, 0, 0));
+  EXPECT_FALSE(hk_thp_policy_may_grow(&terms_, HK_HUGE_GROWN_MAX_BYTES, 0, 0));
   EXPECT_TRUE(HasLooks()) << "later";
   Set(hk_huge_pages_auto, hk_os_huge_everywhere);
   EXPECT_EQ(OfNextBlock(), hk_huge_forbid);
@@ -150,7 +150,7 @@ TEST_F(ThpPolicy, HowDenseASuperslabMustBeFollowsFromThePrice) {
   Price(HK_PRICE_FAST);
   EXPECT_TRUE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST));
   EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST + 4 * HK_KIB)) << "people look at the resident bytes";
-  Price(HK_PRICE_MOST);
+  Price(HK_PRICE_MAX);
   EXPECT_TRUE(IsDense(4 * HK_KIB));
   EXPECT_FALSE(IsDense(8 * HK_KIB)) << "8 KiB for a second are 195,000 ns";
   EXPECT_FALSE(IsDense(kBytes));
@@ -161,25 +161,25 @@ TEST_F(ThpPolicy, HowMuchIsInUseBeforeOneMoreIsAskedForFollowsFromThePrice) {
   EXPECT_FALSE(may_grow(30 * HK_MIB - 1)) << "40 s of 1 MiB are 10 ms, and each of them saves 0.642 ms";
   EXPECT_TRUE(may_grow(30 * HK_MIB));
   Price(HK_PRICE_FAST);
-  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_LEAST_BYTES - 1));
-  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES));
-  Price(HK_PRICE_MOST);
-  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_MOST_BYTES - 1));
-  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_MOST_BYTES));
+  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_MIN_BYTES - 1));
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_MIN_BYTES));
+  Price(HK_PRICE_MAX);
+  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_MAX_BYTES - 1));
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_MAX_BYTES));
 }
 
 TEST_F(ThpPolicy, AProgramIsExpectedToStayAsItIsForAsLongAsItHasRun) {
   auto may_grow = [this](size_t bytes, uint64_t age_ms) { return hk_thp_policy_may_grow(&terms_, bytes, age_ms, 0); };
-  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES, 10'000)) << "3.9 superslabs: 10 s of 1 MiB are 2.5 ms";
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_MIN_BYTES, 10'000)) << "3.9 superslabs: 10 s of 1 MiB are 2.5 ms";
   EXPECT_FALSE(may_grow(14 * HK_MIB - 1, 20'000)) << "7.8 of them";
   EXPECT_TRUE(may_grow(14 * HK_MIB, 20'000));
   EXPECT_FALSE(may_grow(30 * HK_MIB - 1, 40'000));
   EXPECT_TRUE(may_grow(30 * HK_MIB, UINT64_MAX));
-  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_LEAST_BYTES - 1, 0));
-  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES, 0));
+  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_MIN_BYTES - 1, 0));
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_MIN_BYTES, 0));
   Price(2 * HK_PRICE_BALANCED);
-  EXPECT_FALSE(may_grow(2 * HK_HUGE_GROWN_LEAST_BYTES - 1, 0)) << "half of a huge page is much of a small program";
-  EXPECT_TRUE(may_grow(2 * HK_HUGE_GROWN_LEAST_BYTES, 0));
+  EXPECT_FALSE(may_grow(2 * HK_HUGE_GROWN_MIN_BYTES - 1, 0)) << "half of a huge page is much of a small program";
+  EXPECT_TRUE(may_grow(2 * HK_HUGE_GROWN_MIN_BYTES, 0));
 }
 
 TEST_F(ThpPolicy, OneMoreHasToBeFullBeforeItCostsWhatItSaves) {
@@ -274,7 +274,7 @@ TEST_F(ThpPolicy, BlocksThatLiveLongMustBeDenserWhereMemoryIsDear) {
   End(HK_HUGE_PROBES, kBytes, kMinute);
   blocks_.size[0].used_permille = 999;
   EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "balanced";
-  Price(HK_PRICE_MOST);
+  Price(HK_PRICE_MAX);
   EXPECT_EQ(OfNextBlock(), hk_huge_leave);
   blocks_.size[0].life_ms = 1000;
   EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "a second";
@@ -289,7 +289,7 @@ TEST_F(ThpPolicy, SeveralPagesAreTriedButNotTheLastPart) {
     for (bool is_known : {true, false}) {
       size_t tries = hk_thp_policy_tries(is_known, pages);
       ASSERT_GE(tries, 1u);
-      ASSERT_LE(tries, is_known ? HK_HUGE_TRIES_MOST : HK_HUGE_TRIES_UNKNOWN);
+      ASSERT_LE(tries, is_known ? HK_HUGE_TRIES_MAX : HK_HUGE_TRIES_UNKNOWN);
       ASSERT_LE(tries, pages - (pages + HK_HUGE_UNTRIED_SHARE - 1) / HK_HUGE_UNTRIED_SHARE) << pages;
     }
   }

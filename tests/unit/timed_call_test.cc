@@ -69,7 +69,7 @@ HK_FRESH_TEST(TimedCall, WhatSaysLittleIsNot) {
   EXPECT_TRUE(hk_timed_call_prefault(memory, kBytes));
   EXPECT_TRUE(hk_timed_call_prefault(memory, kBytes));
   EXPECT_EQ(Faults(), 1u) << "all was resident the second time";
-  EXPECT_TRUE(hk_timed_call_purge(memory, HK_COST_LEAST_BYTES / 2));
+  EXPECT_TRUE(hk_timed_call_purge(memory, HK_COST_MIN_BYTES / 2));
   EXPECT_EQ(Purges(), 0u) << "small";
   EXPECT_TRUE(hk_timed_call_unmap(memory, kBytes));
   EXPECT_EQ(Purges(), 1u);

@@ -17,7 +17,7 @@ import gdb
 MAGIC = b"hakmem layout 1\0"
 HEADER_BYTES = 32
 ENTRY_BYTES = 32
-ENTRIES_MOST = 24
+ENTRIES_MAX = 24
 
 # The states of a slab and the lives of a heap, as the library's enums number them.
 FREE, SMALL, RUN, RUN_TAIL, BIG, NOTHING = 1, 2, 3, 4, 5, 6
@@ -54,7 +54,7 @@ class Layout:
             raise gdb.GdbError("this hakmem has another layout than this command knows: take the one of its version")
         self.region_map, self.secret = struct.unpack("<QQ", header[16:])
         self.number: dict[str, int] = {}
-        table = read(start + HEADER_BYTES, ENTRIES_MOST * ENTRY_BYTES)
+        table = read(start + HEADER_BYTES, ENTRIES_MAX * ENTRY_BYTES)
         for name, value in struct.iter_unpack("<24sQ", table):
             self.number[name.rstrip(b"\0").decode()] = value
         self.slab_bytes = 1 << self.number["slab_shift"]

@@ -96,9 +96,12 @@ def test_a_file_that_says_nothing_holds_no_stderr_open(runner: Runner, tmp_path:
         return outcome.text().split()
 
     plain = descriptors()
-    for variable in ("HAKMEM_STATS_FILE", "HAKMEM_LEARN_FILE", "HAKMEM_PROFILE_FILE"):
+    for variable in ("HAKMEM_STATS_FILE", "HAKMEM_PROFILE_FILE"):
         assert descriptors(**{variable: f"-{tmp_path}/result"}) == plain
         assert len(descriptors(**{variable: f"{tmp_path}/result"})) == len(plain) + 1, "it may complain"
+    for variable in ("HAKMEM_LEARN_FILE", "HAKMEM_TRACE"):
+        for path in (f"-{tmp_path}/result", f"{tmp_path}/result"):
+            assert len(descriptors(**{variable: path})) == len(plain) + 1, "a - is part of the path"
     assert len(descriptors(HAKMEM_STATS="1")) == len(plain) + 1
 
 

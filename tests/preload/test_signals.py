@@ -22,6 +22,6 @@ def test_signals(
 
 
 def test_cancelled_threads(runner: Runner, program: Program, scaled: Scaled) -> None:
-    """The program itself fails if memory grows by more than 8 MiB after the first quarter."""
+    """The program itself fails if memory grows by more than 16 MiB after the first quarter."""
     threads = scaled(2000)
     runner.expect([program("cancel_storm"), threads], "ok\n", timeout=120 + threads / 10)

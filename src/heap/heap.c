@@ -50,7 +50,7 @@ void hk_heap_reset(hk_heap_t *heap) {
   heap->sampling_state = 0; /* the heap follows the present state at its next slow path */
   hk_store_relaxed(&heap->span_slabs, 0);
   heap->spare_overflows = 0;
-  heap->clock = (hk_clock_t){0};
+  heap->idle_bins = (hk_idle_bins_t){0};
   heap->damaged = NULL;
   heap->shortened_ms = 0;
   heap->is_short = false;

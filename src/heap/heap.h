@@ -98,7 +98,7 @@ typedef struct {
   hk_class_set_t refilled;   /* since the last look */
   uint8_t hand;              /* the class whose bin was flushed last */
   uint32_t most_slabs;       /* of the heap's spans and spare rows at a growth that no idle bin served */
-} hk_clock_t;
+} hk_idle_bins_t;
 
 /* Chosen: the batches of a heap. Where two owners have the same place, the batch for one is sent when the other gets
  * a block. */
@@ -134,7 +134,7 @@ struct hk_heap {
   hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
   bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
-  hk_clock_t clock;
+  hk_idle_bins_t idle_bins;
   bool is_short;            /* no span has pages to give up behind its carved blocks: heap_flush.c */
   uint64_t shortened_ms;    /* when its spans were last shortened (api/process_purge.c); 0: never */
   _Atomic(bool) busy;       /* a slow path is under way: a child of fork may find the heap half changed */

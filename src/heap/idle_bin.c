@@ -33,7 +33,7 @@ static bool is_mid_worth_it(const hk_heap_t *heap, unsigned class_index) {
  * heap's countdown says other things; its bin waits for a refill. */
 static void flush_tiny(hk_heap_t *heap, unsigned class_index) {
   unsigned length, others = hk_heap_flush_tiny(heap, class_index, &length);
-  hk_class_set_remove(&heap->clock.candidates, class_index);
+  hk_class_set_remove(&heap->idle_bins.candidates, class_index);
   if (others > 0 && others < UINT_MAX && !hk_heap_is_sampled(heap))
     hk_heap_effective_list(heap, class_index)->countdown = others;
 }
@@ -43,8 +43,8 @@ static bool look_at(hk_heap_t *heap, unsigned class_index, bool with_tiny) {
   bool is_mid = hk_class_is_mid(class_index);
   if (!is_mid && !with_tiny) return false;
   if (!(is_mid ? is_mid_worth_it(heap, class_index) : is_tiny_worth_it(heap, class_index))) return false;
-  if (hk_class_set_has(&heap->clock.refilled, class_index)) {
-    hk_class_set_remove(&heap->clock.refilled, class_index);
+  if (hk_class_set_has(&heap->idle_bins.refilled, class_index)) {
+    hk_class_set_remove(&heap->idle_bins.refilled, class_index);
     return false;
   }
   if (is_mid) {
@@ -57,9 +57,9 @@ static bool look_at(hk_heap_t *heap, unsigned class_index, bool with_tiny) {
 
 /* Looks at the candidates behind `class_index`, up to `last`, until it flushes one. */
 static bool look_from(hk_heap_t *heap, unsigned class_index, unsigned last, bool with_tiny) {
-  while ((class_index = hk_class_set_next(&heap->clock.candidates, class_index)) <= last) {
+  while ((class_index = hk_class_set_next(&heap->idle_bins.candidates, class_index)) <= last) {
     if (!look_at(heap, class_index, with_tiny)) continue;
-    heap->clock.hand = (uint8_t)class_index;
+    heap->idle_bins.hand = (uint8_t)class_index;
     return true;
   }
   return false;
@@ -67,7 +67,7 @@ static bool look_from(hk_heap_t *heap, unsigned class_index, unsigned last, bool
 
 void hk_idle_bin_flush_one(hk_heap_t *heap, bool with_tiny) {
   static_assert(HK_CLASS_COUNT - 1 <= UINT8_MAX, "the hand is a class");
-  unsigned hand = heap->clock.hand;
+  unsigned hand = heap->idle_bins.hand;
   if (!look_from(heap, hand, HK_CLASS_COUNT - 1, with_tiny)) (void)look_from(heap, 0, hand, with_tiny);
 }
 
@@ -79,7 +79,7 @@ void hk_idle_bin_flush_before_growth(hk_heap_t *heap, unsigned class_index) {
   unsigned needed = hk_class_span_slabs(class_index);
   if (HK_HARDENED || hk_shortage_is_on() || hk_spare_has(heap, needed)) return;
   uint32_t slabs = hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) + needed;
-  bool is_highest = slabs > heap->clock.most_slabs;
+  bool is_highest = slabs > heap->idle_bins.most_slabs;
   hk_idle_bin_flush_one(heap, is_highest);
-  if (is_highest && !hk_spare_has(heap, needed)) heap->clock.most_slabs = slabs;
+  if (is_highest && !hk_spare_has(heap, needed)) heap->idle_bins.most_slabs = slabs;
 }

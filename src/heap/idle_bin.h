@@ -12,8 +12,8 @@
 
 /* Notes that a bin is refilled. */
 HK_INLINE void hk_idle_bin_note_refill(hk_heap_t *heap, unsigned class_index) {
-  hk_class_set_add(&heap->clock.candidates, class_index);
-  hk_class_set_add(&heap->clock.refilled, class_index);
+  hk_class_set_add(&heap->idle_bins.candidates, class_index);
+  hk_class_set_add(&heap->idle_bins.refilled, class_index);
 }
 
 /* Flushes at most one idle bin: of a tiny class, if `with_tiny`, releases the active span when none of its blocks is in
@@ -23,10 +23,10 @@ void hk_idle_bin_flush_one(hk_heap_t *heap, bool with_tiny);
 /* Chosen: a heap with fewer slabs, so below 1 MiB, has little to give up, and a small program needs no such code. */
 #define HK_IDLE_BIN_MIN_SLABS 16u
 
-/* Flushes one for a heap that needs a span of the class and has no spare row for it. */
+/* Flushes one where the heap needs a span of the class and has no spare row for it. */
 void hk_idle_bin_flush_before_growth(hk_heap_t *heap, unsigned class_index);
 
-/* Returns whether that may flush one. */
+/* Returns whether the heap has enough slabs for that. Inline: a small program never runs the rest. */
 HK_INLINE bool hk_idle_bin_may_help(hk_heap_t *heap) {
   return hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) >= HK_IDLE_BIN_MIN_SLABS;
 }

@@ -275,7 +275,7 @@ static void make_offer(hk_heap_t *heap) {
 }
 
 bool hk_heap_offers(hk_heap_t *heap, unsigned class_index) {
-  return (hk_load_relaxed(&heap->offer[class_index / 64]) >> class_index % 64 & 1) != 0;
+  return (hk_load_relaxed(&heap->offer[class_index / 64]) & hk_class_set_bit(class_index)) != 0;
 }
 
 static bool is_idle(hk_heap_t *heap) { return hk_heap_life(heap) == hk_heap_idle; }

@@ -250,7 +250,7 @@ static void close_bin(hk_heap_t *heap, unsigned class_index) {
 
 static void active_countdown_over(hk_heap_t *heap, unsigned class_index) {
   hk_heap_effective_list(heap, class_index)->countdown = HK_COUNTDOWN_ACTIVE;
-  hk_class_set_add(&heap->clock.candidates, class_index);
+  hk_class_set_add(&heap->idle_bins.candidates, class_index); /* as many blocks came back as were in use */
   if (!hk_heap_is_sampled(heap)) return;
   if (hk_load_relaxed(&heap->countdowns->of[class_index].is_open)) {
     close_bin(heap, class_index);

@@ -153,8 +153,8 @@ typedef struct {
   hk_huge_size_t size[HK_HUGE_SIZES];
 } hk_huge_blocks_t;
 
-/* Returns whether so little is known of blocks of this size that a look at a live one is worthwhile. Returns
- * false where the advice does not depend on it. */
+/* Returns whether so little is known of blocks of this size that a look at a live one is worthwhile. Returns false
+ * where the advice does not depend on it. */
 bool hk_thp_policy_is_ignorant(const hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes);
 
 /* Advises on a new block whose memory is not resident. The caller bounds hk_huge_ask. */

@@ -22,7 +22,7 @@ void Look(hk_heap_t *heap, unsigned times) {
 bool HasActive(hk_heap_t *heap, unsigned class_index) { return heap->state[class_index].active.load() != nullptr; }
 
 bool IsCandidate(hk_heap_t *heap, unsigned class_index) {
-  return hk_class_set_has(&heap->clock.candidates, class_index);
+  return hk_class_set_has(&heap->idle_bins.candidates, class_index);
 }
 
 constexpr unsigned kIdleClasses[] = {8, 40, 64};

@@ -207,13 +207,13 @@ static void *try_large(size_t size, size_t alignment, bool *zero) {
 HK_INLINE void *take_spare_run(size_t size) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
-  hk_slab_t *head = hk_spare_take_run(lease.heap, hk_run_slabs(size));
-  if (head != NULL) {
+  void *run = hk_spare_take_run(lease.heap, hk_run_slabs(size));
+  if (run != NULL) {
     hk_stat_bump(&lease.heap->stat, hk_stat_run_alloc, 1);
     hk_stat_bump(&lease.heap->stat, hk_stat_run_reuse, 1);
   }
   hk_thread_leave(lease);
-  return head != NULL ? hk_run_reopen(head) : NULL;
+  return run;
 }
 
 /* Returns a run from the spare slabs of the thread's heap, NULL where it has none and where spare slabs serve no such

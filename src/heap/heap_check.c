@@ -235,16 +235,17 @@ static uint32_t check_spare_list(const hk_list_t *list, unsigned slab_count) {
 }
 
 static void check_sparse(const hk_sparse_t *sparse) {
-  size_t slabs = 0, slabs_by_age = 0, pages = 0;
-  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) slabs += check_spare_list(&sparse->of_length[i], i + 1);
-  for (const hk_list_t *node = sparse->by_age.next; node != &sparse->by_age; node = node->next) {
-    const hk_slab_t *head = HK_CONTAINER_OF(node, hk_slab_t, age_link);
-    HK_REQUIRE(node->next->previous == node, "the list of sparse runs by age is whole");
-    HK_REQUIRE(hk_sparse_is_known(head), "a sparse run that is kept has known pages");
-    slabs_by_age += head->slab_count;
-    pages += head->resident_pages;
+  size_t slabs = 0, pages = 0;
+  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
+    for (const hk_slab_t *head = sparse->of_length[i]; head != NULL; head = head->sparse.next) {
+      HK_REQUIRE(head->slab_count == i + 1, "a sparse run is in the list of its length");
+      HK_REQUIRE(hk_sparse_is_known(head), "a sparse run that is kept has known pages");
+      HK_REQUIRE(head->sparse.gone == &sparse->gone, "a sparse run that is kept is known to its heap");
+      check_spare_row(head);
+      slabs += head->slab_count;
+      pages += head->resident_pages;
+    }
   }
-  HK_REQUIRE(slabs_by_age == slabs, "the sparse runs by age are those by length");
   hk_sparse_t *object = (hk_sparse_t *)sparse;
   size_t kept = hk_load_relaxed(&object->kept.slabs);
   HK_REQUIRE(slabs == kept && pages == sparse->kept.pages,

@@ -2,7 +2,6 @@
 #include "heap/spare.h"
 
 #include "base/arithmetic.h"
-#include "heap/heap_check.h"
 #include "policy/option.h"
 #include "space/superslab.h"
 
@@ -30,10 +29,7 @@ HK_INLINE hk_slab_t *take(hk_heap_t *heap, unsigned slab_count) {
   return head;
 }
 
-hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count) {
-  hk_slab_t *head = take(heap, slab_count);
-  return head != NULL ? head : hk_sparse_take(&heap->sparse, slab_count);
-}
+void *hk_spare_take_row(hk_heap_t *heap, unsigned slab_count) { return hk_run_reopen(take(heap, slab_count)); }
 
 static void keep(hk_heap_t *heap, hk_slab_t *head) {
   hk_list_push_front(list_of(heap, head->slab_count), &head->link);
@@ -142,14 +138,13 @@ static bool keep_sparse(hk_heap_t *heap, hk_slab_t *head) {
   return is_kept;
 }
 
-void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head) {
+void hk_spare_put_run_slow(hk_heap_t *heap, hk_slab_t *head) {
   bool is_listed = !hk_sparse_is_known(head) && hk_load_relaxed(&heap->spare_slabs) + head->slab_count <= room(heap);
   bool is_too_long = head->slab_count > HK_RUN_MAX_SLABS; /* it has grown in place: no request is for as many */
   if (HK_HARDENED || is_listed || is_too_long || !keep_sparse(heap, head)) {
     put(heap, head, false); /* the next runs would make the reserve resident */
   } else {
     head->zero = false;
-    hk_heap_check_spare(heap);
   }
 }
 

@@ -10,15 +10,21 @@
 #define HK_HEAP_SPARE_H
 
 #include "heap/heap.h"
+#include "heap/heap_check.h"
 
 /* Returns whether there is a spare row of `slab_count` slabs (1 to HK_RUN_MAX_SLABS). */
 HK_INLINE bool hk_spare_has(const hk_heap_t *heap, unsigned slab_count) {
   return !hk_list_is_empty(&heap->spare[slab_count - 1]);
 }
 
-/* Returns a spare row of `slab_count` slabs (1 to HK_RUN_MAX_SLABS), or else a sparse run (sparse_run.h) as long; NULL
- * when there is none. The row's `zero` is true only if the row is the rest of a reserve. */
-hk_slab_t *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count);
+/* Returns a block of `slab_count` slabs (1 to HK_RUN_MAX_SLABS): a spare row, or else a sparse run (sparse_run.h); NULL
+ * when there is neither. The first function requires that there is a spare row. */
+void *hk_spare_take_row(hk_heap_t *heap, unsigned slab_count);
+HK_INLINE void *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count) {
+  if (HK_UNLIKELY(hk_spare_has(heap, slab_count))) return hk_spare_take_row(heap, slab_count);
+  hk_slab_t *head = hk_sparse_take(&heap->sparse, slab_count);
+  return head != NULL ? hk_run_reopen_closed(head) : NULL;
+}
 
 /* Returns slabs for a span: from the spare rows, then from the reserve, then from the superslabs. Its `zero` says
  * whether they are known to be zero. Returns NULL when the system refuses. */
@@ -31,7 +37,11 @@ void hk_spare_put_span(hk_heap_t *heap, hk_slab_t *head);
 
 /* The same for a closed run, but for the reserve, which stays. Where there is no room, the heap may keep the run as a
  * sparse one. */
-void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head);
+void hk_spare_put_run_slow(hk_heap_t *heap, hk_slab_t *head);
+HK_INLINE void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head) {
+  if (HK_UNLIKELY(!hk_sparse_keep_returned(&heap->sparse, head))) hk_spare_put_run_slow(heap, head);
+  hk_heap_check_spare(heap);
+}
 
 /* Gives sparse runs back that the program no longer requests, some at a time. Called on slow paths. */
 HK_COLD void hk_spare_pass_time_slow(hk_heap_t *heap);

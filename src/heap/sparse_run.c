@@ -18,9 +18,10 @@
 #define BUDGET_OF_RETURN 4
 #define BUDGET_MAX (128 * BUDGET_OF_LOOK)
 
-/* Chosen: a look at a known run takes a microsecond. After each four the mean distance of looks grows by a free. */
+/* Chosen: a look at a known run takes a microsecond. After each four the mean distance of looks grows by a free
+ * (measured: docs/experiments/2026-11-30-one-list-of-sparse-runs.md). */
 #define LOOKS_OF_STEP 4
-#define STEP_MAX 128
+#define STEP_MAX 512
 
 /* Chosen: one filled run says nothing of the others. A second one within as many looks does: their pages are no longer
  * known. */
@@ -33,8 +34,6 @@
 #define UNUSED_MS 1000
 
 void hk_sparse_init(hk_sparse_t *sparse) {
-  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&sparse->of_length[i]);
-  hk_list_init(&sparse->by_age);
   sparse->slab_pages = (unsigned)(HK_SLAB_BYTES / hk_os_page_size());
   sparse->look_budget = BUDGET_MAX;
   sparse->known_looks = sparse->until_look = 0;
@@ -48,23 +47,42 @@ void hk_sparse_init(hk_sparse_t *sparse) {
 static void set_pages(hk_sparse_t *sparse, hk_slab_t *head, uint16_t pages) {
   if (hk_sparse_is_known(head)) hk_run_sum_subtract(&sparse->known, head);
   head->resident_pages = pages;
-  if (hk_sparse_is_known(head)) hk_run_sum_add(&sparse->known, head);
+  if (!hk_sparse_is_known(head)) return;
+  head->sparse.gone = &sparse->gone;
+  hk_run_sum_add(&sparse->known, head);
 }
 
-static void list_oldest(hk_sparse_t *sparse, hk_list_t *rows) {
-  hk_slab_t *head = HK_CONTAINER_OF(sparse->by_age.previous, hk_slab_t, age_link);
-  hk_sparse_take_out(sparse, head);
+static bool is_empty(hk_sparse_t *sparse) { return hk_load_relaxed(&sparse->kept.slabs) == 0; }
+
+/* Returns the length that came least recently: the last free run of each other length came later. Requires that there
+ * is a free run. */
+static unsigned least_recent_length(const hk_sparse_t *sparse) {
+  unsigned length = 0;
+  uint64_t most = 0;
+  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
+    const hk_slab_t *head = sparse->of_length[i];
+    uint64_t age = head != NULL ? (uint64_t)(uint32_t)(sparse->puts - head->kept_at) + 1 : 0;
+    if (age > most) {
+      length = i + 1;
+      most = age;
+    }
+  }
+  return length;
+}
+
+static void list_least_recent(hk_sparse_t *sparse, hk_list_t *rows) {
+  hk_slab_t *head = hk_sparse_take(sparse, least_recent_length(sparse));
   set_pages(sparse, head, 0);
   hk_list_push_back(rows, &head->link);
 }
 
 static void list_some(hk_sparse_t *sparse, hk_list_t *rows) {
-  for (unsigned i = 0; i < LISTED_MAX && !hk_list_is_empty(&sparse->by_age); i++) list_oldest(sparse, rows);
-  sparse->is_ending = !hk_list_is_empty(&sparse->by_age);
+  for (unsigned i = 0; i < LISTED_MAX && !is_empty(sparse); i++) list_least_recent(sparse, rows);
+  sparse->is_ending = !is_empty(sparse);
 }
 
 void hk_sparse_list_all(hk_sparse_t *sparse, hk_list_t *rows) {
-  while (!hk_list_is_empty(&sparse->by_age)) list_oldest(sparse, rows);
+  while (!is_empty(sparse)) list_least_recent(sparse, rows);
 }
 
 /* ---- Looks. */
@@ -149,15 +167,16 @@ static void consider_look(hk_sparse_t *sparse, hk_slab_t *head) {
 
 static bool make_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t room_slabs, hk_list_t *rows) {
   bool has = hk_sparse_has_room(sparse, slabs, pages, room_slabs);
-  for (unsigned i = 0; !has && i < LISTED_MAX && !hk_list_is_empty(&sparse->by_age); i++) {
-    list_oldest(sparse, rows);
+  for (unsigned i = 0; !has && i < LISTED_MAX && !is_empty(sparse); i++) {
+    list_least_recent(sparse, rows);
     has = hk_sparse_has_room(sparse, slabs, pages, room_slabs);
   }
   return has;
 }
 
-bool hk_sparse_keep_slow(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows) {
-  if (hk_sparse_is_known(head) && head->gone != &sparse->gone) hk_run_forget_pages(head); /* another heap had kept it */
+bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows) {
+  if (hk_sparse_is_known(head) && head->sparse.gone != &sparse->gone)
+    hk_run_forget_pages(head); /* another heap had kept it */
   if (hk_load_relaxed(&hk_dirty_is_near_limit)) sparse->is_ending = true;
   bool is_kept = false;
   if (!sparse->is_ending) {
@@ -177,8 +196,8 @@ bool hk_sparse_keep_slow(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs
 
 void hk_sparse_pass_time(hk_sparse_t *sparse, uint64_t now_ms, size_t room_slabs, hk_list_t *rows) {
   if (now_ms - sparse->tick_ms >= UNUSED_MS) {
-    if (sparse->uses == sparse->uses_before) sparse->is_ending = true;
-    sparse->uses_before = sparse->uses;
+    if (sparse->puts == sparse->puts_before) sparse->is_ending = true;
+    sparse->puts_before = sparse->puts;
     sparse->tick_ms = now_ms;
   }
   if (sparse->is_ending) {

@@ -31,40 +31,30 @@ HK_INLINE void hk_run_sum_subtract(hk_run_sum_t *sum, const hk_slab_t *head) {
 
 /* Zero but for what hk_sparse_init sets. */
 typedef struct {
-  hk_list_t of_length[HK_RUN_MAX_SLABS]; /* [i]: free runs of i + 1 slabs, through link, last freed first */
-  hk_list_t by_age;                      /* all free runs, through age_link, last freed first */
-  hk_run_sum_t kept;                     /* the free runs */
-  hk_run_sum_t known;                    /* the free runs, and those that left since the heap kept them */
-  hk_run_gone_t gone;                    /* those of the latter that ended elsewhere; the rest is in use */
-  unsigned look_budget;                  /* for looks at runs that are not known */
-  unsigned known_looks;                  /* at known runs, since one was found filled */
-  unsigned until_look;                   /* frees of known runs before the next look at one */
-  unsigned slab_pages;                   /* pages of a slab */
-  unsigned after_filled;                 /* looks in which another filled run ends all free ones */
-  bool is_ending;                        /* all free runs go, some at a time, and none is kept meanwhile */
-  uint32_t uses, uses_before;            /* free runs that came or were taken, until now and until `tick_ms` */
-  uint64_t tick_ms;                      /* when hk_sparse_pass_time last looked whether there were some */
+  hk_slab_t *of_length[HK_RUN_MAX_SLABS]; /* [i]: free runs of i + 1 slabs, through sparse.next, last freed first */
+  hk_run_sum_t kept;                      /* the free runs */
+  hk_run_sum_t known;                     /* the free runs, and those that left since the heap kept them */
+  hk_run_gone_t gone;                     /* those of the latter that ended elsewhere; the rest is in use */
+  unsigned look_budget;                   /* for looks at runs that are not known */
+  unsigned known_looks;                   /* at known runs, since one was found filled */
+  unsigned until_look;                    /* frees of known runs before the next look at one */
+  unsigned slab_pages;                    /* pages of a slab */
+  unsigned after_filled;                  /* looks in which another filled run ends all free ones */
+  bool is_ending;                         /* all free runs go, some at a time, and none is kept meanwhile */
+  uint32_t puts, puts_before;             /* free runs that came, until now and until `tick_ms` */
+  uint64_t tick_ms;                       /* when hk_sparse_pass_time last looked whether some came */
   uint64_t random;
 } hk_sparse_t;
 
 /* Makes `sparse` as it is in a new heap, but for the known runs in use. Requires that no run is kept. */
 void hk_sparse_init(hk_sparse_t *sparse);
 
-/* Takes a run out of the free runs. */
-HK_INLINE void hk_sparse_take_out(hk_sparse_t *sparse, hk_slab_t *head) {
-  hk_list_remove(&head->link);
-  hk_list_remove(&head->age_link);
-  hk_run_sum_subtract(&sparse->kept, head);
-}
-
 /* Returns a free run of `slab_count` slabs (1 to HK_RUN_MAX_SLABS), closed; NULL when there is none. */
 HK_INLINE hk_slab_t *hk_sparse_take(hk_sparse_t *sparse, unsigned slab_count) {
-  hk_list_t *list = &sparse->of_length[slab_count - 1];
-  if (hk_list_is_empty(list)) return NULL;
-  hk_slab_t *head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
-  hk_sparse_take_out(sparse, head);
-  sparse->uses++;
-  head->gone = &sparse->gone;
+  hk_slab_t *head = sparse->of_length[slab_count - 1];
+  if (head == NULL) return NULL;
+  sparse->of_length[slab_count - 1] = head->sparse.next;
+  hk_run_sum_subtract(&sparse->kept, head);
   return head;
 }
 
@@ -73,10 +63,11 @@ HK_INLINE bool hk_sparse_is_known(const hk_slab_t *head) { return head->resident
 
 /* Puts a known run of this heap among the free runs. */
 HK_INLINE void hk_sparse_put(hk_sparse_t *sparse, hk_slab_t *head) {
-  hk_list_push_front(&sparse->of_length[head->slab_count - 1], &head->link);
-  hk_list_push_front(&sparse->by_age, &head->age_link);
+  hk_slab_t **list = &sparse->of_length[head->slab_count - 1];
+  head->sparse.next = *list;
+  head->kept_at = ++sparse->puts;
+  *list = head;
   hk_run_sum_add(&sparse->kept, head);
-  sparse->uses++;
 }
 
 /* Chosen: a heap keeps at most four times what its known runs in use have, in slabs and in resident pages. With three
@@ -97,25 +88,25 @@ HK_INLINE bool hk_sparse_has_room(hk_sparse_t *sparse, size_t slabs, size_t page
                              room_slabs * sparse->slab_pages);
 }
 
-/* hk_sparse_keep for a run that is not known, is due for a look, or has no room, and where the free runs go. */
-bool hk_sparse_keep_slow(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows);
+/* Keeps a closed run if it is sparse and the bound is not exceeded: `room_slabs`, of which all pages may be resident,
+ * and a multiple of what the known runs in use have. Moves other free runs to `rows`, with their tails: to make room,
+ * those of the length that came least recently; or in several calls all where the program begins to fill its runs, or
+ * near a limit on memory. Returns whether the run is kept. */
+bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows);
 
-/* Keeps a closed run if it is sparse and the bound is not exceeded: `room_slabs`, of which all pages may be
- * resident, and a multiple of what the known runs in use have. Moves other free runs to `rows`, with their tails: the
- * oldest to make room, or in several calls all where the program begins to fill its runs, or near a limit on memory.
- * Returns whether the run is kept. */
-HK_INLINE bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows) {
-  bool comes_back = hk_sparse_is_known(head) && head->gone == &sparse->gone && sparse->until_look > 0;
+/* The same for a known run of this heap that comes back without a look, and where the bound is not exceeded with a room
+ * of 0. */
+HK_INLINE bool hk_sparse_keep_returned(hk_sparse_t *sparse, hk_slab_t *head) {
+  bool comes_back = hk_sparse_is_known(head) && head->sparse.gone == &sparse->gone && sparse->until_look > 0;
   bool is_ending = sparse->is_ending || hk_load_relaxed(&hk_dirty_is_near_limit);
-  if (HK_UNLIKELY(!comes_back || is_ending ||
-                  !hk_sparse_has_room(sparse, head->slab_count, head->resident_pages, room_slabs)))
-    return hk_sparse_keep_slow(sparse, head, room_slabs, rows);
+  if (HK_UNLIKELY(!comes_back || is_ending || !hk_sparse_has_room(sparse, head->slab_count, head->resident_pages, 0)))
+    return false;
   sparse->until_look--;
   hk_sparse_put(sparse, head);
   return true;
 }
 
-/* Moves some free runs to `rows` where none came or was taken for a second, or the bound is exceeded because runs in
+/* Moves some free runs to `rows` where none came for a second, or the bound is exceeded because runs in
  * use ended elsewhere. */
 void hk_sparse_pass_time(hk_sparse_t *sparse, uint64_t now_ms, size_t room_slabs, hk_list_t *rows);
 

@@ -69,8 +69,8 @@ void hk_run_retire_tails(hk_slab_t *head) {
 
 void hk_run_forget_pages(hk_slab_t *head) {
   if (head->resident_pages == 0) return;
-  (void)hk_add_relaxed(&head->gone->gone_slabs, head->slab_count);
-  (void)hk_add_relaxed(&head->gone->gone_pages, head->resident_pages);
+  (void)hk_add_relaxed(&head->sparse.gone->gone_slabs, head->slab_count);
+  (void)hk_add_relaxed(&head->sparse.gone->gone_pages, head->resident_pages);
   head->resident_pages = 0;
 }
 

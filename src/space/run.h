@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "space/slab.h"
+#include "space/superslab_index.h"
 
 /* Returns a run of at least `bytes`, at most HK_RUN_MAX_BYTES; NULL when the system refuses. `alignment` is a power of
  * two up to HK_SUPERSLAB_BYTES; every run has 64 KiB. `*zero` says whether the memory is known to be zero. */
@@ -26,6 +27,13 @@ void hk_run_retire_tails(hk_slab_t *head);
 
 /* Returns the slabs of a closed run to the superslab. */
 void hk_run_release(hk_slab_t *head);
+
+/* Makes a closed run a block again as it was. */
+HK_INLINE void *hk_run_reopen_closed(hk_slab_t *head) {
+  if (HK_HARDENED) head->is_left = false;
+  hk_slab_set_state(head, hk_slab_run);
+  return (void *)hk_slab_start(head);
+}
 
 /* Makes a closed run, or another row of head->slab_count free slabs, a block of that many. Returns the block. */
 void *hk_run_reopen(hk_slab_t *head);

@@ -128,13 +128,16 @@ typedef struct hk_slab {
   };
   union {
     uint32_t born_ms; /* of a large block: when it was made, the lowest 32 bits of ms */
+    uint32_t kept_at; /* of a sparse run that a heap keeps: its number among those that the heap has kept */
     /* head of a span in a hardened build: each block that is free or not carved yet is zero, but for a link */
     bool is_wiped;
   };
   union {
     hk_list_t part_link; /* head of a span of a part: among the part's spans */
-    hk_list_t age_link;  /* of a sparse run that a heap keeps: among all of them */
-    hk_run_gone_t *gone; /* of a known sparse run in use: the counts of the heap that had kept it */
+    struct {
+      hk_run_gone_t *gone;  /* of a known sparse run: the counts of the heap that kept it last */
+      struct hk_slab *next; /* of a sparse run that a heap keeps: the one of the same length that it kept before */
+    } sparse;
     struct {
       hk_list_t link; /* among the free extents in the order of age, the oldest first */
       uint64_t since; /* age by hk_dirty_next_age_locked; 0 when no free extent begins or ends here */

@@ -233,10 +233,7 @@ inline bool SpareRun(hk_heap_t *heap, hk_slab_t *head) {
   hk_spare_put_run(heap, head);
   return true;
 }
-inline void *TakeSpareRun(hk_heap_t *heap, size_t bytes) {
-  hk_slab_t *head = hk_spare_take_run(heap, hk_run_slabs(bytes));
-  return head != nullptr ? hk_run_reopen(head) : nullptr;
-}
+inline void *TakeSpareRun(hk_heap_t *heap, size_t bytes) { return hk_spare_take_run(heap, hk_run_slabs(bytes)); }
 
 // Each refill ends at one stage.
 inline void ExpectStagesAddUp(hk_heap_t *heap) {

@@ -1,5 +1,6 @@
 // heap/heap_check: each equation of a heap, its spans and the pool is broken by hand, and the next slow path ends the
 // process with the sentence that does not hold.
+#include <utility>
 #include <vector>
 
 #include "fresh_test.h"
@@ -311,9 +312,9 @@ HK_FRESH_TEST(HeapInvariantDeathTest, SparseRuns) {
   EXPECT_NOTICED(heap->sparse.known.pages--, SpareRun(heap, last),
                  "the sparse runs that are kept, and those that ended elsewhere, are known");
   EXPECT_NOTICED(kept->resident_pages = 0, SpareRun(heap, last), "a sparse run that is kept has known pages");
-  EXPECT_NOTICED(kept->age_link.next->previous = kept->age_link.next, SpareRun(heap, last),
-                 "the list of sparse runs by age is whole");
-  EXPECT_NOTICED(hk_list_remove(&kept->age_link), SpareRun(heap, last), "the sparse runs by age are those by length");
+  EXPECT_NOTICED(heap->sparse.of_length[2] = std::exchange(heap->sparse.of_length[1], nullptr), SpareRun(heap, last),
+                 "a sparse run is in the list of its length");
+  EXPECT_NOTICED(kept->sparse.gone = nullptr, SpareRun(heap, last), "a sparse run that is kept is known to its heap");
   EXPECT_TRUE(SpareRun(heap, last));
 }
 

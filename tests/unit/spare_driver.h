@@ -22,26 +22,37 @@ inline bool Put(hk_heap_t *heap, void *run) { return hk_test::SpareRun(heap, Hea
 
 inline void *Take(hk_heap_t *heap, size_t slabs) { return hk_test::TakeSpareRun(heap, slabs * HK_SLAB_BYTES); }
 
-// The slabs in these lists. Checks that each range is in the right list.
+// The slabs of a row in the list of that length, each of them free.
+inline size_t SlabsOfRow(const hk_slab_t *head, unsigned length) {
+  EXPECT_EQ(head->slab_count, length);
+  for (unsigned k = 0; k < head->slab_count; k++) {
+    EXPECT_EQ(hk_verify(reinterpret_cast<void *>(hk_slab_start(&head[k]))).verdict, hk_verdict_free);
+    EXPECT_EQ(hk_load_relaxed(&head[k].owner), nullptr);
+  }
+  return head->slab_count;
+}
+
 inline size_t SlabsIn(hk_list_t (&lists)[HK_RUN_MAX_SLABS]) {
   size_t slabs = 0;
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
-    for (hk_list_t *node = lists[i].next; node != &lists[i]; node = node->next) {
-      const hk_slab_t *head = HK_CONTAINER_OF(node, hk_slab_t, link);
-      EXPECT_EQ(head->slab_count, i + 1);
-      for (unsigned k = 0; k < head->slab_count; k++) {
-        EXPECT_EQ(hk_verify(reinterpret_cast<void *>(hk_slab_start(&head[k]))).verdict, hk_verdict_free);
-        EXPECT_EQ(hk_load_relaxed(&head[k].owner), nullptr);
-      }
-      slabs += head->slab_count;
-    }
+    for (hk_list_t *node = lists[i].next; node != &lists[i]; node = node->next)
+      slabs += SlabsOfRow(HK_CONTAINER_OF(node, hk_slab_t, link), i + 1);
+  }
+  return slabs;
+}
+
+inline size_t SlabsIn(const hk_sparse_t &sparse) {
+  size_t slabs = 0;
+  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
+    for (const hk_slab_t *head = sparse.of_length[i]; head != nullptr; head = head->sparse.next)
+      slabs += SlabsOfRow(head, i + 1);
   }
   return slabs;
 }
 
 // The slabs that the heap keeps for its next spans and runs, sparse runs among them.
 inline size_t KeptSlabs(hk_heap_t *heap) {
-  size_t slabs = SlabsIn(heap->spare), of_sparse_runs = SlabsIn(heap->sparse.of_length);
+  size_t slabs = SlabsIn(heap->spare), of_sparse_runs = SlabsIn(heap->sparse);
   EXPECT_LE(slabs, hk_test::SpareRoom());
   EXPECT_EQ(of_sparse_runs, heap->sparse.kept.slabs);
   EXPECT_EQ(slabs, heap->spare_slabs);

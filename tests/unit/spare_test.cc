@@ -417,14 +417,14 @@ HK_FRESH_TEST(SpareThreads, RunsGoRound) {
   for (auto &slot : slots) {
     if (void *run = slot) EXPECT_TRUE(Put(heaps[0], run));
   }
-  size_t kept = 0, uses = 0;
+  size_t kept = 0, puts = 0;
   for (hk_heap_t *heap : heaps) {
     kept += KeptSlabs(heap);
-    uses += heap->sparse.uses;
+    puts += heap->sparse.puts;
     EXPECT_EQ(InUse(heap).slabs, 0u) << "whoever freed its sparse runs";
     EXPECT_EQ(InUse(heap).pages, 0u);
   }
-  EXPECT_GT(uses, 0u) << "there were sparse runs";
+  EXPECT_GT(puts, 0u) << "there were sparse runs";
   EXPECT_EQ(InUseSlabs(), kept);
   for (hk_heap_t *heap : heaps) hk_spare_flush(heap);
   EXPECT_EQ(InUseSlabs(), 0u);

@@ -217,10 +217,19 @@ HK_FRESH_TEST(SparseRun, WithoutRunsInUseTheRoomIsTheBound) {
   for (size_t i = 0; i < 20; i++) runs.push_back(FilledRun(8, 0));
   for (void *run : runs) EXPECT_TRUE(Put(heap, run));
   EXPECT_EQ(KnownSlabs(heap), SpareRoom());
-  for (size_t i = runs.size() - SpareRoom() / 8; i < runs.size(); i++) {
-    EXPECT_EQ(hk_slab_state(HeadOf(runs[i])), hk_slab_free);
-    EXPECT_TRUE(hk_sparse_is_known(HeadOf(runs[i]))) << "the oldest went";
-  }
+  EXPECT_EQ(Take(heap, 8), runs.back());
+}
+
+HK_FRESH_TEST(SparseRun, TheLengthThatCameLeastRecentlyGoesFirst) {
+  hk_heap_t *heap = HeapWithFullLists();
+  const size_t each = 4, few = SpareRoom() / each / 2;
+  std::vector<void *> early, late;
+  for (size_t i = 0; i < few; i++) early.push_back(FilledRun(each, 0));
+  for (size_t i = 0; i < 2 * few; i++) late.push_back(FilledRun(2 * each, 0));
+  for (void *run : early) EXPECT_TRUE(Put(heap, run));
+  for (void *run : late) EXPECT_TRUE(Put(heap, run));
+  EXPECT_EQ(Take(heap, each), nullptr);
+  EXPECT_EQ(KnownSlabs(heap), SpareRoom());
 }
 
 // Frees 40 runs that are filled to `part`, while `in_use` known runs of one page each are in use; all are of `slabs`.

@@ -527,7 +527,7 @@ typedef struct {
 /* Stores the figures of the whole process in `*out`. `size` is sizeof(hakmem_stats_t) as the caller knows it: exactly
  * `size` bytes are written, and fields that the library does not know are 0. Returns 0, EINVAL when `out` is NULL or
  * `size` has no room for `version` and `filled`, or ENOMEM. On failure `*out` is untouched. errno is untouched always.
- * Looks at all memory: some ms for 10 GiB. */
+ * Looks at all memory: some ms for 10 GiB. Needs 12 KiB of stack. */
 HAKMEM_EXPORT int hakmem_stats_get(hakmem_stats_t *out, size_t size) HAKMEM_NOEXCEPT;
 
 /* The same for the counters. Looks at nothing but the counters, and needs no memory: ENOMEM is not returned. */
@@ -536,7 +536,7 @@ HAKMEM_EXPORT int hakmem_stats_get_events(hakmem_stats_events_t *out, size_t siz
 /* Store the bands, the size classes that have spans, and the heaps, oldest first, in the array `out`. `*count` is the
  * array's length in elements on entry, and the number of existing elements on return. Elements without room are left
  * out. `size` is the size of an element as the caller knows it. Return 0, EINVAL when `count` is NULL, `size` is less
- * than 8, or `out` is NULL and `*count` is not 0, or ENOMEM. On failure nothing is written. */
+ * than 8, or `out` is NULL and `*count` is not 0, or ENOMEM. On failure nothing is written. Need 12 KiB of stack. */
 HAKMEM_EXPORT int hakmem_stats_get_bands(hakmem_stats_band_t *out, size_t size, size_t *count) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT int hakmem_stats_get_classes(hakmem_stats_class_t *out, size_t size, size_t *count) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT int hakmem_stats_get_heaps(hakmem_stats_heap_t *out, size_t size, size_t *count) HAKMEM_NOEXCEPT;

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 
+#include "base/arithmetic.h"
 #include "heap/heap_flush.h"
 #include "heap/mid.h"
 #include "heap/spare.h"
@@ -12,6 +13,11 @@
  * Of blocks below 128 bytes it releases a span only where few were carved (measured:
  * docs/experiments/2026-11-30-idle-bins.md). */
 #define COUNT_MAX 512u
+
+/* Chosen: as many refills pay for the flush of a tiny class's bin. A bin that serves without a refill, because each
+ * block comes back before the next request, looks idle: where many classes are in such use, the heap grows instead
+ * (measured: docs/experiments/2026-11-30-flushes-that-pay.md). */
+#define REFILLS_OF_FLUSH 6u
 
 /* Returns whether a flush may release the active span. Beside a fresh list all blocks are in use: none came back. */
 static bool is_tiny_worth_it(const hk_heap_t *heap, unsigned class_index) {
@@ -30,10 +36,13 @@ static bool is_mid_worth_it(const hk_heap_t *heap, unsigned class_index) {
 }
 
 /* Where blocks are in use, nothing can be released before as many come back: the bin's countdown says when. A sampled
- * heap's countdown says other things; its bin waits for a refill. */
+ * heap's countdown says other things; its bin waits for a refill. The class then carves as in a new heap: a program that
+ * needs few of its blocks at a time touches few pages. */
 static void flush_tiny(hk_heap_t *heap, unsigned class_index) {
   unsigned length, others = hk_heap_flush_tiny(heap, class_index, &length);
   hk_class_set_remove(&heap->idle_bins.candidates, class_index);
+  heap->state[class_index].carve_count = 0;
+  heap->idle_bins.credit -= (uint8_t)hk_smaller(heap->idle_bins.credit, REFILLS_OF_FLUSH);
   if (others > 0 && others < UINT_MAX && !hk_heap_is_sampled(heap))
     hk_heap_effective_list(heap, class_index)->countdown = others;
 }
@@ -80,6 +89,6 @@ void hk_idle_bin_flush_before_growth(hk_heap_t *heap, unsigned class_index) {
   if (HK_HARDENED || hk_shortage_is_on() || hk_spare_has(heap, needed)) return;
   uint32_t slabs = hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) + needed;
   bool is_highest = slabs > heap->idle_bins.most_slabs;
-  hk_idle_bin_flush_one(heap, is_highest);
+  hk_idle_bin_flush_one(heap, is_highest && heap->idle_bins.credit >= REFILLS_OF_FLUSH);
   if (is_highest && !hk_spare_has(heap, needed)) heap->idle_bins.most_slabs = slabs;
 }

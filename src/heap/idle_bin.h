@@ -14,6 +14,7 @@
 HK_INLINE void hk_idle_bin_note_refill(hk_heap_t *heap, unsigned class_index) {
   hk_class_set_add(&heap->idle_bins.candidates, class_index);
   hk_class_set_add(&heap->idle_bins.refilled, class_index);
+  heap->idle_bins.credit += heap->idle_bins.credit < UINT8_MAX;
 }
 
 /* Flushes at most one idle bin: of a tiny class, if `with_tiny`, releases the active span when none of its blocks is in

@@ -134,7 +134,9 @@ HK_INLINE unsigned hk_class_room(unsigned class_index, size_t bytes) {
  * size. Returns 0 when there is none. */
 HK_INLINE unsigned hk_class_of_aligned(size_t alignment, size_t size) {
   if (size > HK_MID_MAX_BYTES || alignment > HK_MID_MAX_BYTES) return 0;
-  for (unsigned i = hk_class_of(size > 0 ? size : 1); i < HK_CLASS_COUNT; i++) {
+  size_t least = hk_align_up(size > 0 ? size : 1, alignment);
+  if (least > HK_MID_MAX_BYTES) return 0;
+  for (unsigned i = hk_class_of(least); i < HK_CLASS_COUNT; i++) {
     if (hk_is_aligned(hk_class_bytes(i), alignment)) return i;
   }
   return 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "fresh_test.h"
+#include "test_random.h"
 #include "unit/heap_driver.h"
 
 extern "C" {
@@ -166,6 +167,22 @@ HK_FRESH_TEST(IdleBin, IsNotFlushedWhereTheHeapHadAsManySlabs) {
   for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
   (void)GoThrough(heap, {20, 30, 40, 50});
   for (unsigned class_index : {20u, 30u, 40u, 50u}) EXPECT_TRUE(HasActive(heap, class_index)) << class_index;
+}
+
+// A bin serves without a refill as long as the program frees each block before the next one.
+HK_FRESH_TEST(IdleBin, OfASizeInUseIsFlushedFewTimes) {
+  hk_heap_t *heap = hk_heap_take();
+  TestRandom random{7};
+  uint64_t acquired = 0;
+  for (int round = 0; round < 2; round++) {
+    acquired = StatOf(heap, hk_stat_slab_acquire);
+    for (int i = 0; i < 20000; i++) {
+      auto class_index = static_cast<unsigned>(random.Between(1, HK_TINY_CLASS_MAX));
+      (void)FreeOwn(heap, Alloc(heap, class_index));
+    }
+    EXPECT_LT(StatOf(heap, hk_stat_slab_acquire), 4 * HK_TINY_CLASS_MAX);
+  }
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), acquired) << "in the end none";
 }
 
 // Of many sizes that are requested in turn, the heap keeps the blocks of few: where it is as large as it ever was too.

@@ -50,7 +50,7 @@ class Allocator:
     @property
     def is_ours(self) -> bool:
         """Whether it reads the options of hakmem."""
-        return self.name.partition(_MODE_MARK)[0] in (HAKMEM, HAKMEM_FAST)
+        return self.name.partition(_MODE_MARK)[0] in (HAKMEM, HAKMEM_FAST, HAKMEM_SECURE)
 
     def describe(self) -> str:
         """For lists."""

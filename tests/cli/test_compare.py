@@ -75,6 +75,16 @@ def test_the_programs_output_is_not_mixed_in(tool: Tool) -> None:
     assert shown.stderr.count("NOISE\n") == 3
 
 
+def test_options_are_for_each_of_hakmems_libraries(tool: Tool) -> None:
+    names = ["hakmem", "hakmem-fast", "hakmem-secure"]
+    listed = tool("compare", "--list").stdout
+    present = [name for name in names if f"\n{name}: " in listed]
+    script = 'echo "<$HAKMEM_RETAIN>" >&2'
+    words = ["--warmup", "0", "--rounds", "1", "-q", "--show-output", "--set", "retain=1M", "--", "sh", "-c", script]
+    done = tool("compare", "--allocators", ",".join(present), *words)
+    assert sorted(done.stderr.split()) == ["<1M>"] * len(present) + ["<>"]
+
+
 def test_input_from_a_file(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "input").write_text("ok\n")
     script = 'read -r word; [ "$word" = ok ]'

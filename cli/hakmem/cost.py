@@ -3,17 +3,16 @@ each HAKMEM_MODE; the policy library has them (src/policy/price.h)."""
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 from typing import Dict, List, Mapping, Optional, Sequence
 
+from hakmem import option_warnings
 from hakmem.allocators import MODE_VARIABLE, Allocator, name_in_mode
 from hakmem.metrics import CPU, MEAN, WALL, Figures, Metric, seconds
 from hakmem.policy_library import MODES, PolicyLibrary
 
 _NS = 1e-9
 _MIB = 1024.0 * 1024.0
-_ASK_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -55,18 +54,7 @@ def costs(figures: Figures, at: Sequence[Price]) -> Dict[str, Optional[float]]:
 def unknown_mode(allocators: Sequence[Allocator], environment: Mapping[str, str]) -> Optional[str]:
     """A note when the library has no modes: its line on stderr names an unknown option."""
     ours = next(allocator for allocator in allocators if allocator.mode is not None)
-    variables = {**environment, **dict(ours.variables), "LD_PRELOAD": str(ours.library)}
-    try:
-        done = subprocess.run(
-            ["/bin/true"],
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASK_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    if MODE_VARIABLE.encode() not in done.stderr:
+    warned = option_warnings.of(str(ours.library), {**environment, **dict(ours.variables)})
+    if not any(warning.startswith(MODE_VARIABLE) for warning in warned):
         return None
     return f"this library does not know {MODE_VARIABLE}: hakmem's rows of the three modes are all the default's"

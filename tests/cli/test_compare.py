@@ -85,6 +85,17 @@ def test_options_are_for_each_of_hakmems_libraries(tool: Tool) -> None:
     assert sorted(done.stderr.split()) == ["<1M>"] * len(present) + ["<>"]
 
 
+def test_options_that_hakmem_does_not_take_are_noted(tool: Tool, tmp_path: Path) -> None:
+    """Its own warning would be discarded with the program's output."""
+    wrong = ["--set", "no_such=1", "--env", "HAKMEM_RETAIN=-1", "--set", "stats_file=s"]
+    done = tool("compare", *TWO, "--rounds", "1", "--json", "j", *wrong, "--", "sh", "-c", "kill -9 $$")
+    for told in ("HAKMEM_NO_SUCH is no option", "HAKMEM_RETAIN=-1 is not accepted"):
+        assert done.stderr.count(told) == 1
+        assert any(told in note for note in json.loads((tmp_path / "j").read_text())["notes"])
+    assert not (tmp_path / "s").exists()
+    assert "HAKMEM_RETAIN" not in tool("compare", *TWO, "--rounds", "1", "--set", "retain=1M", "--", "true").stderr
+
+
 def test_input_from_a_file(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "input").write_text("ok\n")
     script = 'read -r word; [ "$word" = ok ]'

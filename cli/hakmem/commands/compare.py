@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from hakmem import cost, environment, next_step, plot, report, settings, table
+from hakmem import cost, environment, next_step, option_warnings, plot, report, settings, table
 from hakmem.allocators import GLIBC, Allocator, choose, present, with_modes
 from hakmem.contest import Contest, Runner
 from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_USAGE, Failure, plural, say
@@ -147,6 +147,7 @@ def compare(
     with reserve(json_file, csv_file, plot_file) as files:
         the_plan = plan(program, chosen, variables, hakmem_options, force)
         notes = [*the_plan.notes, *([f"left out of the environment: {', '.join(left_out)}"] if left_out else [])]
+        notes += _warnings(chosen, {**variables, **hakmem_options})
         if prices and (unknown := cost.unknown_mode(chosen, variables)):
             notes.append(unknown)
         _check_enough(the_plan, chosen)
@@ -189,6 +190,14 @@ def _command(command: Sequence[str], setup: Optional[str], load: Optional[str], 
 def _profiled(words: Sequence[str], program: Program) -> Sequence[str]:
     """The same program for `hakmem profile`, which takes a word of digits for a process."""
     return [program.named_file, *words[1:]] if is_process(words[0]) else words
+
+
+def _warnings(chosen: Sequence[Allocator], variables: Dict[str, str]) -> List[str]:
+    """Of options that hakmem does not take: its runs' own warnings are discarded with the program's output."""
+    ours = next((allocator.library for allocator in chosen if allocator.is_ours), None)
+    if ours is None or not any(name.startswith("HAKMEM_") for name in variables):
+        return []
+    return option_warnings.of(ours, variables)
 
 
 def _with_port(words: Sequence[str], port: int) -> List[str]:

@@ -26,6 +26,8 @@ from hakmem.elf_check import defines, needed, read_executable  # noqa: E402
 from hakmem.errors import Failure  # noqa: E402
 from hakmem.explain import process_memory, snapshot  # noqa: E402
 from hakmem.kernel_files import KernelFiles  # noqa: E402
+from hakmem.page.document import document as page  # noqa: E402
+from hakmem.page.files import of_files  # noqa: E402
 from hakmem.process_files import auxiliary, mapped_files  # noqa: E402
 from hakmem.profile import changes, read, sites  # noqa: E402
 from hakmem.profile.debug_files import Search  # noqa: E402
@@ -130,6 +132,14 @@ STATS = {
 }  # fmt: skip
 
 
+MAP = {
+    "schema": 1, "superslabs": [{"address": "0x1000", "huge": True, "slabs": [
+        {"state": "span", "resident": 5, "class_bytes": 64, "live_permille": 250}, {"state": "idle", "resident": 0},
+    ]}],
+    "big": [{"address": "0x2000", "state": "live", "bytes": 9, "resident": 2}], "left_out": 0,
+}  # fmt: skip
+
+
 def encoded(document: Any) -> bytes:
     return json.dumps(document).encode("utf-8", "surrogatepass")
 
@@ -192,6 +202,20 @@ def test_snapshots(data: bytes) -> None:
         assert 1 <= found.schema <= snapshot.NEWEST_SCHEMA and found.pid >= 0
         assert found.number("memory", "resident") >= 0
         assert all(value >= 0 for value in found.parts.values() if isinstance(value, int))
+
+
+@few_lines
+@given(damaged(STATS), damaged(MAP))
+@example({**STATS, "memory": {"resident": 4096, "peak": 10**400}}, MAP)
+@example(STATS, {**MAP, "superslabs": [{"slabs": [{"state": []}, {"live_permille": 10**400, "class_bytes": 1}]}]})
+@example(STATS, MAP)
+def test_pages(tmp_path_factory: pytest.TempPathFactory, stats: Any, drawn: Any) -> None:
+    paths = [tmp_path_factory.getbasetemp() / name for name in ("stats.json", "map.json")]
+    for path, document in zip(paths, (stats, drawn)):
+        path.write_bytes(encoded(document))
+    course = reads(lambda: of_files([str(path) for path in paths], None))
+    if course is not None:
+        assert page(course).endswith("</html>\n")
 
 
 @few_lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List
 
+from hakmem.json_text import is_figure
 from hakmem.page.course import Course
 from hakmem.page.html import section, size_of, text
 
@@ -57,8 +58,8 @@ def _tile(i: int, superslab: Dict[str, Any]) -> str:
 
 
 def _field(k: int, slab: Dict[str, Any]) -> str:
-    state = slab.get("state")
-    state = state if state in _STATES else "unknown"
+    given = slab.get("state")
+    state = given if isinstance(given, str) and given in _STATES else "unknown"
     live, resident = _figure(slab, "live_permille"), _figure(slab, "resident")
     full = _FAINTEST + (1 - _FAINTEST) * min(live, 1000) / 1000 if "live_permille" in slab else 1.0
     told = f"{_STATES.get(state, 'unknown')}, {size_of(resident)} resident"
@@ -115,4 +116,4 @@ def _list(value: Any) -> List[Any]:
 
 def _figure(row: Dict[str, Any], name: str) -> int:
     value = row.get(name, 0)
-    return value if isinstance(value, int) and value >= 0 else 0
+    return value if is_figure(value) else 0

@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
 
 from hakmem.explain import reasons
 from hakmem.explain.snapshot import Snapshot
+from hakmem.json_text import is_figure
 from hakmem.page.html import Head, number, section, table, text
 from hakmem.units import unit_of
 
@@ -138,7 +139,7 @@ def _figures(snapshot: Snapshot, name: str) -> Iterator[str]:
     usual = "count" if name == "events" else "bytes"
     yield "<table>"
     for key, value in snapshot.section(name).items():
-        if isinstance(value, int):
+        if is_figure(value):
             shown = number(f"{name}.{key}", value, unit_of(name, key, usual))
             yield f'<tr><th scope=row>{text(key.replace("_", " "))}</th><td class="num">{shown}</td></tr>'
     yield "</table>"

@@ -128,6 +128,26 @@ def test_nobody_answers(tool: Tool, library: Path, compile_c: Compile) -> None:
     assert done.returncode == 125 and "itself said nothing of leaks" in done.stderr
 
 
+def test_quiet_where_another_process_answers(tool: Tool, library: Path, loser: Path, compile_c: Compile) -> None:
+    """The note about the program itself is for people. Without any answer it is the reason for the exit code."""
+    source = """
+    #include <sys/wait.h>
+    #include <unistd.h>
+    int main(int argc, char **argv) {
+      if (argc > 1 && fork() == 0) execv(argv[1], argv + 1);
+      while (wait(0) > 0) { }
+      _exit(0);
+    }
+    """
+    parent = compile_c("parent", source)
+    for words, is_told in (([], True), (["-q"], False)):
+        done = tool("leaks", *words, "--library", library, "--", parent, loser)
+        assert (done.returncode, "itself said nothing of leaks" in done.stderr) == (0, is_told)
+        assert is_told or done.stderr == ""
+    done = tool("leaks", "-q", "--library", library, "--", parent)
+    assert done.returncode == 125 and "itself said nothing of leaks" in done.stderr
+
+
 def test_a_profile_that_has_ended(tool: Tool, watched: Watched) -> None:
     """It knows nothing of the blocks from before, nor of those from after it."""
     for words in (["--rate", "1", "--seconds", "0.01", "--stay"], ["--stop"]):

@@ -122,8 +122,11 @@ def _of_program(
         variables = {**start.variables, **asked, "HAKMEM_PROFILE_RATE": str(rate)}
         child = run_to_end(Launch(start.program, variables, library=start.library, sample=False))
         assert child.ended is not None
-        answers = _collect(folder, child.pid)
-    if not any(pid == child.pid for pid, _ in answers):
+        answers, damaged = _collect(folder, child.pid)
+    is_told = not (quiet and answers)
+    for note in damaged if is_told else ():
+        say(f"note: {note}")
+    if is_told and not any(pid == child.pid for pid, _ in answers):
         reason = (
             why_none(child.ended).replace("a profile is", "leaks are").replace("without profiles", "without checks")
         )
@@ -131,14 +134,16 @@ def _of_program(
     return answers, child.ended.exit_code or (0 if answers else EXIT_CANNOT)
 
 
-def _collect(folder: PrivateFolder, own: int) -> List[Tuple[int, Leaks]]:
+def _collect(folder: PrivateFolder, own: int) -> Tuple[List[Tuple[int, Leaks]], List[str]]:
+    """The processes' reports, the program's first, and notes about damaged ones."""
     answers: List[Tuple[int, Leaks]] = []
+    notes: List[str] = []
     for number, file in folder.files():
         try:
             answers.append((number, parse(file.read_bytes(), f"what process {number} wrote")))
         except Failure as failure:
-            say(f"note: {failure.message}")
-    return sorted(answers, key=lambda one: (one[0] != own, -one[1].of[one[1].kind].bytes, one[0]))
+            notes.append(failure.message)
+    return sorted(answers, key=lambda one: (one[0] != own, -one[1].of[one[1].kind].bytes, one[0])), notes
 
 
 def _show(

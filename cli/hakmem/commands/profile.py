@@ -280,9 +280,10 @@ def _of_program(wish: _Wish, command: Sequence[str], how: How, rate: Optional[in
         assert child.ended is not None
         try:
             own, others, notes = recording.collect(child.pid, BY[wish.by])
-            for note in notes:
+            is_none = own is None and not others
+            for note in notes if is_none or not wish.quiet else ():
                 say(f"note: {note}")
-            if own is None and not others:
+            if is_none:
                 raise Failure(f"no profile was written: {why_none(child.ended)}")
             if own is None and not wish.quiet:
                 say(f"note: {start.program.name} itself wrote no profile: {why_none(child.ended)}")

@@ -119,14 +119,14 @@ def _version(told: Verdict) -> Optional[str]:
 
 
 def _why_no_report(told: Verdict) -> str:
-    """Only exit and the end of main write one."""
+    """Only exit and the end of main write one, and only in a program with the library."""
     if told.mapped is False:
         return "the program does not map the library"
     if told.reports.absent is not None:
         return told.reports.absent
     if told.ended.signal is not None:
         return f"it was {told.ended.describe()}"
-    return "it ended by _exit, past its exit handlers"
+    return "it ended by _exit, past its exit handlers, or as another program (exec) without the library"
 
 
 def as_json(told: Verdict, command: List[str]) -> Dict[str, Any]:

@@ -193,7 +193,8 @@ def test_two_files_of_a_kind(tool: Tool, tmp_path: Path, words: str, message: st
         (["--seconds", "1", "--", "true"], "--seconds is for a PID"),
         (["--set", "mode=lean", "1"], "are for a PROGRAM"),
         (["--profile", "x", "--", "true"], "--profile is for a PID"),
-        (["-o", "-", "--", "true"], "stdout is the program's"),
+        (["-o", "-", "--", "true"], "stdout is the program's: name a file for -o"),
+        (["--json", "-", "--", "true"], "stdout is the program's: name a file for --json"),
     ],
 )
 def test_wrong_usage(tool: Tool, words: List[str], message: str) -> None:

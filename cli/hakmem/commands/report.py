@@ -61,8 +61,9 @@ def report(
         elif from_files:
             _write(files, of_files(command, profile))
         else:
-            if "-" in (output_name, json_name):
-                raise Failure("stdout is the program's: name a file for the page", EXIT_USAGE)
+            on_stdout = [name for name, value in (("-o", output_name), ("--json", json_name)) if value == "-"]
+            if on_stdout:
+                raise Failure(f"stdout is the program's: name a file for {on_stdout[0]}", EXIT_USAGE)
             sys.exit(_of_program(files, command, how))
 
 

@@ -48,6 +48,11 @@ def test_commands_and_the_whole(tool: Tool) -> None:
     assert all(f"\n{kind}\n" in tool("help", "errors").stdout.replace("## ", "") for kind in KINDS)
     done = tool("help", "nonsense")
     assert (done.returncode, done.stdout) == (2, "") and "double-free" in done.stderr
+    pages = re.search(r"nor a page \((.*?)\)", done.stderr)
+    assert pages is not None and {"errors", "leaks.md"} <= {*pages.group(1).split(", ")}
+    for name in pages.group(1).split(", "):
+        page = (ROOT / "docs" / f"{name.removesuffix('.md')}.md").read_text()
+        assert tool("help", name).stdout.partition("\n")[0] == page.partition("\n")[0]
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "200"])

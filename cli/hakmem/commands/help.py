@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 import click
 
@@ -37,10 +37,15 @@ def _text(parent: click.Context, topic: Optional[str]) -> str:
     if told is None:
         raise Failure(
             f"no help for {topic}: it is neither a command (hakmem help lists them), nor the kind of an error message "
-            f"({', '.join(help_page.kinds())}), nor a page ({', '.join(help_page.names())})",
+            f"({', '.join(help_page.kinds())}), nor a page ({', '.join(_pages(parent))})",
             EXIT_USAGE,
         )
     return told
+
+
+def _pages(parent: click.Context) -> List[str]:
+    """The names that lead to the pages: a command comes before a page of its name."""
+    return [f"{name}.md" if _of_command(parent, name) else name for name in help_page.names()]
 
 
 def _of_command(parent: click.Context, topic: str) -> Optional[str]:

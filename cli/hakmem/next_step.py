@@ -51,6 +51,11 @@ def subject(command: Sequence[str]) -> List[str]:
     return [*(["--"] if is_unclear else []), *command]
 
 
+def file(name: str) -> str:
+    """A file's name as an argument, where it must not look like an option or a process."""
+    return f"./{name}" if name.startswith("-") or is_process(name) else name
+
+
 def words(command: Sequence[str]) -> str:
     """A program and its arguments, as a shell takes them."""
     return " ".join(_quoted(word) for word in command)

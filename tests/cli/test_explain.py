@@ -328,6 +328,16 @@ def test_the_next_command_has_the_same_profile(tool: Tool, tmp_path: Path) -> No
     assert tool("explain", plain).stdout.endswith(f"next: hakmem report -o page.html --from {plain}\n")
 
 
+def test_the_next_command_names_a_file_that_looks_like_another_word(tool: Tool, tmp_path: Path) -> None:
+    """Like an option, or like a process. Also in the next line of hakmem diff."""
+    for name in ("-s.json", "4711"):
+        save(tmp_path, name, snapshot())
+        for words in (["explain", "--", f"./{name}"], ["diff", "--", name, name], ["explain", "--", "-s.json"]):
+            done = tool(*words)
+            (tip,) = re.findall(r"^next: hakmem (.*)$", done.stdout, re.MULTILINE)
+            assert tool(*tip.split()).returncode == 0, tip
+
+
 def test_no_file(tool: Tool) -> None:
     done = tool("explain", "nothing.json")
     assert (done.returncode, done.stderr) == (125, "hakmem: cannot read nothing.json: No such file or directory\n")

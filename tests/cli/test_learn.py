@@ -194,6 +194,14 @@ def test_table(tool: Tool, library_file: Path) -> None:
         assert text in done.stdout
 
 
+def test_the_next_command_keeps_the_options(tool: Tool, library_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "-t.level").write_bytes(TRACES[NAMES.index("bursts_1s")].read_bytes())
+    for given in ("--mode lean", "--price 300"):
+        done = tool("learn", "replay", *given.split(), "--library", library_file, "--", "-t.level")
+        tip = f"next: hakmem learn replay --plot learned.svg {given} --library {library_file} ./-t.level"
+        assert done.stdout.splitlines()[-1] == tip
+
+
 @pytest.mark.parametrize(("suffix", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_plot(tool: Tool, library_file: Path, tmp_path: Path, suffix: str, start: bytes) -> None:
     pytest.importorskip("matplotlib")

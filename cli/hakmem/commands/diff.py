@@ -70,7 +70,7 @@ def diff(
 
 def _next(before: Any, after_name: str, by: str, folders: Tuple[str, ...]) -> List[str]:
     if not isinstance(before, Profile):
-        return ["explain", after_name]
+        return ["explain", next_step.file(after_name)]
     kept = next_step.options({"--by": by if by != "inuse" else None, "--debug-dir": folders})
     return ["profile", "--input", after_name, *kept, "--flame", "heap.svg"]
 

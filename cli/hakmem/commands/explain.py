@@ -40,7 +40,8 @@ def explain(profile: Optional[str], json_file: Optional[str], subject: str) -> N
     if json_file != "-":
         click.echo("\n".join(printable(line) for line in lines(evidence, explanation)))
         given = next_step.options({"--profile": profile, "--from": not is_process(subject)})
-        next_step.tell(f"hakmem report {next_step.words(['-o', 'page.html', *given, subject])}")
+        named = subject if is_process(subject) else next_step.file(subject)
+        next_step.tell(f"hakmem report {next_step.words(['-o', 'page.html', *given, named])}")
     end_with(failures)
 
 

@@ -57,6 +57,7 @@ def replay(
     if plot_file is not None:
         plot.check(plot_file)
     policy = PolicyLibrary(library)
+    kept = next_step.options({"--mode": mode, "--price": price, "--library": library})
     price = policy.price(mode, price)
     trace = level_trace.read(trace_name)
     if len(trace.times_ms) < 2:
@@ -72,7 +73,8 @@ def replay(
     if json_file != "-":
         _print(result)
         if plot_file is None:
-            next_step.tell(f"hakmem learn replay --plot learned.svg {next_step.words([trace_name])}")
+            words = next_step.words(["--plot", "learned.svg", *kept, next_step.file(trace_name)])
+            next_step.tell(f"hakmem learn replay {words}")
     end_with(failures)
 
 

@@ -100,7 +100,7 @@ def _write(files: Sequence[Optional[OutputFile]], course: Course) -> None:
     failures = write_each([(json_file, lambda: _as_json(course)), (page, lambda: document(course))])
     assert page is not None
     if page.is_written and page.name != "-" and (json_file is None or json_file.name != "-") and sys.stderr.isatty():
-        say(f"next: xdg-open {next_step.words([page.name])}")
+        say(f"next: xdg-open {next_step.words([next_step.file(page.name)])}")
     end_with(failures)
 
 

@@ -153,6 +153,15 @@ def test_three_rounds_give_a_verdict(tool: Tool, fake_set: Path) -> None:
     assert row["time"]["verdict"] == "level"
 
 
+def test_the_next_command_measures_the_same_set(tool: Tool, fake_set: Path) -> None:
+    """With the folders of its workloads, without which their names lead nowhere."""
+    done = bench(tool, fake_set, "--only", "quick,printer", "--rounds", "1")
+    (tip,) = re.findall(r"^next: hakmem ((?:.*\\\n)*.*)$", done.stdout, re.MULTILINE)
+    kept = "--allocators hakmem --seed 5 --no-counts --out out --label here"
+    told = f"bench --only quick,printer --rounds 6 {kept} --workloads {fake_set} --programs {fake_set}"
+    assert tip.replace("\\\n", "").split() == told.split()
+
+
 def test_real_programs_have_fewer_rounds_and_the_table_says_so(tool: Tool, fake_set: Path) -> None:
     done = bench(tool, fake_set, "--only", "quick,printer", "--rounds", "5")
     assert done.returncode == 0, done.stderr

@@ -185,9 +185,7 @@ def test_other_processes(tool: Tool, stand_in: Path, family: Path, environment: 
     assert "sh itself wrote no profile" in done.stderr or "other processes wrote profiles too (1)" in done.stderr
 
 
-def test_more_processes_than_are_kept(
-    tool: Tool, stand_in: Path, family: Path, environment: Dict[str, str]
-) -> None:
+def test_more_processes_than_are_kept(tool: Tool, stand_in: Path, family: Path, environment: Dict[str, str]) -> None:
     words = ("--library", stand_in, "--", family, "34", "0")
     assert "2 smaller profiles of more processes left out" in tool("profile", *words, environment=environment).stderr
     done = tool("profile", "-q", *words, environment=environment)

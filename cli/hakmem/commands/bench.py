@@ -43,6 +43,7 @@ from hakmem.workloads import Workload, default_places, load, select
 _POSITIVE = click.IntRange(min=1)
 # Workloads that the next command names.
 _MOST_NAMED = 4
+_SEED = 1
 _PICTURES = ("means", "time", "memory")
 
 
@@ -61,8 +62,9 @@ _PICTURES = ("means", "time", "memory")
     help="Time limit in minutes: after the first round nothing starts that would end later.",
 )  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of the workloads and of the order."
-)
+    "--seed", type=click.IntRange(min=0), default=_SEED, show_default=True,
+    help="Seed of the workloads and of the order.",
+)  # fmt: skip
 @click.option(
     "--cost", "with_cost", is_flag=True,
     help="Also the cost at three prices, with hakmem in three modes; without --only on the set for it.",
@@ -154,6 +156,12 @@ def bench(
     stem = _stem(_folder(out, root), label or f"{session.facts['machine']}-{session.facts['cores']}core")
     with reserve(json_name) as (json_file,):
         results = _measure_and_write(session, stem, quiet, json_file)
+    if json_name != "-":
+        given = {
+            "--allocators": allocators, "--seed": seed if seed != _SEED else None, "--cost": with_cost,
+            "--no-counts": no_counts, "--out": out, "--label": label, "--workloads": catalogue, "--programs": programs,
+        }  # fmt: skip
+        _tell_next(results, only, next_step.options(given))
     _end(session, results)
 
 
@@ -300,9 +308,14 @@ def _print(results: Results, names: Sequence[str]) -> None:
         fitting.print_words(out, note, "dim")
     if names:
         out.print(Text("\n".join(["", "written:", *(f"  {name}" for name in names)])), soft_wrap=True)
+
+
+def _tell_next(results: Results, only: Optional[str], kept: Sequence[str]) -> None:
+    """More rounds: of the lost workloads, else of the same set. `kept` are the other options, as they are typed."""
     lost = [standing.workload.name for standing in results.standings if standing.time_word == LOSES]
-    only = f" --only {','.join(lost[:_MOST_NAMED])}" if lost else ""
-    next_step.tell(f"hakmem bench{only} --rounds {max(ENOUGH_ROUNDS, 2 * results.rounds)}")
+    named = next_step.options({"--only": ",".join(lost[:_MOST_NAMED]) or only})
+    rounds = next_step.options({"--rounds": max(ENOUGH_ROUNDS, 2 * results.rounds)})
+    next_step.tell(f"hakmem {next_step.words(['bench', *named, *rounds, *kept])}")
 
 
 def _end(session: Session, results: Results) -> None:

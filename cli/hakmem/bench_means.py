@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from hakmem import bench_report
+from hakmem import bench_report, bounded
 from hakmem.allocators import HAKMEM
 from hakmem.bench_results import Results
 from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.json_text import decode
 from hakmem.metrics import PEAK
 from hakmem.statistics import geometric_mean
 
 Document = Mapping[str, Any]
+_MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ def read(name: str) -> Document:
 
 def _load(file: Path) -> Document:
     try:
-        document: Document = json.loads(file.read_text(encoding="utf-8"))
+        with file.open("rb") as stream:
+            document: Document = decode(bounded.read(stream, _MOST_BYTES))
         document["settings"]["time_utc"], document["workloads"]
     except OSError as error:
         raise Failure(f"{file}: {error.strerror}", EXIT_USAGE) from None
@@ -62,7 +64,7 @@ def of_stored(name: str) -> Optional[Means]:
 
 def of_results(results: Results) -> Means:
     """The means of a run that has just ended; empty where no workload ended under every allocator."""
-    document = json.loads(bench_report.as_json(results))
+    document = decode(bench_report.as_json(results))
     return means(document) or Means({}, 0, document["settings"])
 
 

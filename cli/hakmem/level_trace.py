@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, List, Sequence, Tuple
 
+from hakmem import bounded
 from hakmem.errors import Failure, cannot_read
 
 MAGIC = b"hkLEVEL\n"
@@ -19,6 +20,7 @@ _HEADER = struct.Struct("<8sHHIQI")  # magic, version, header's bytes, unit, pri
 _CHUNK = struct.Struct("<III")  # payload's bytes, points, checksum of these two and of the payload
 _LARGEST_PAYLOAD = 1 << 24
 _CHUNK_POINTS = 4096
+_MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def read(name: str) -> Trace:
     """The trace in the file of this name; a Failure says at which byte it is damaged."""
     try:
         with open(name, "rb") as file:
-            data = file.read()
+            data = bounded.read(file, _MOST_BYTES)
     except OSError as error:
         raise cannot_read(name, error) from None
     return _Reader(name, data).trace()

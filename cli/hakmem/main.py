@@ -113,6 +113,9 @@ def _run() -> int:
     except ModuleNotFoundError as error:
         say(_missing(error))
         return EXIT_CANNOT
+    except MemoryError:
+        say("there is not enough memory for this input")
+        return EXIT_CANNOT
     except Interrupted as interrupted:
         return _stopped(interrupted)
     except RuntimeError as error:

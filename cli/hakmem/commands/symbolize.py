@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import List, Optional, Tuple
+from typing import IO, List, Optional, Tuple
 
 import click
 
+from hakmem import bounded
 from hakmem.debug_dir import debug_dir_option
 from hakmem.errors import Failure, cannot_read, escaped, say
 from hakmem.profile.log import named, names_of
 from hakmem.schemas import SCHEMAS
+
+_MOST_BYTES = 1 << 30
 
 
 @click.command()
@@ -59,9 +62,16 @@ def _read(file: Optional[str]) -> str:
     if file is None or file == "-":
         if sys.stdin is None:
             raise Failure("cannot read standard input: it is closed")
-        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+        return _text(sys.stdin.buffer, "standard input")
     try:
         with open(file, "rb") as stream:
-            return stream.read().decode("utf-8", "surrogateescape")
+            return _text(stream, file)
     except OSError as error:
         raise cannot_read(file, error) from None
+
+
+def _text(stream: IO[bytes], name: str) -> str:
+    data = bounded.read(stream, _MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise Failure(f"{name} is larger than {_MOST_BYTES >> 20:,} MiB: give the part that has the reports")
+    return data.decode("utf-8", "surrogateescape")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List
 
+from hakmem import bounded
 from hakmem.errors import Failure, cannot_read
 from hakmem.json_text import decode as decode_json
 from hakmem.json_text import ends_early, is_figure
@@ -77,7 +78,7 @@ def read(path: str) -> bytes:
     """The bytes of a file that may be a snapshot."""
     try:
         with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = bounded.read(file, _MOST_BYTES + 1)
     except OSError as error:
         raise cannot_read(path, error) from None
     if len(data) > _MOST_BYTES:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Tuple
 
+from hakmem import bounded
 from hakmem.errors import EXIT_USAGE, Failure, cannot_read
 from hakmem.explain import snapshot
 from hakmem.json_text import decode, is_figure
 from hakmem.profile.model import OBJECTS_OF, Profile, names_of
-from hakmem.profile.read import parse
+from hakmem.profile.read import MOST_BYTES, parse
 from hakmem.units import unit_of
 
 
@@ -58,7 +59,7 @@ def load(path: str) -> Any:
     """A Profile, or a snapshot as a dictionary."""
     try:
         with open(path, "rb") as file:
-            data = file.read()
+            data = bounded.read(file, MOST_BYTES)
     except OSError as error:
         raise cannot_read(path, error) from None
     return _snapshot(data, path) if is_json(data) else parse(data, path)

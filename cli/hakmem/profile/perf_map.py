@@ -8,6 +8,7 @@ import os
 import re
 from typing import List, Optional, Sequence, Tuple
 
+from hakmem import bounded
 from hakmem.profile.model import Frame
 from hakmem.regular_file import open_regular
 
@@ -52,7 +53,7 @@ def _lines(paths: Sequence[str]) -> List[Tuple[int, int, str]]:
             with open_regular(path) as file:
                 if os.fstat(file.fileno()).st_size > _MOST_BYTES:
                     continue
-                text = os.fsdecode(file.read(_MOST_BYTES))
+                text = os.fsdecode(bounded.read(file, _MOST_BYTES))
         except OSError:
             continue
         found = (_LINE.match(line) for line in text.splitlines())

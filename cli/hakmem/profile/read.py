@@ -10,20 +10,21 @@ import io
 import zlib
 from typing import Any, Dict, List, Tuple
 
+from hakmem import bounded
 from hakmem.errors import Failure, cannot_read
 from hakmem.profile.model import Frame, Label, Location, Mapping, Profile, Sample
 from hakmem.profile.schema import profile_class
 
 _GZIP = b"\x1f\x8b"
 # Profiles of the library are at most tens of MiB. A file that unpacks to more than this is no profile.
-_MOST_BYTES = 1 << 30
+MOST_BYTES = 1 << 30
 
 
 def read(path: str) -> Profile:
     """The profile in a file."""
     try:
         with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES)
+            data = bounded.read(file, MOST_BYTES)
     except OSError as error:
         raise cannot_read(path, error) from None
     return parse(data, path)
@@ -44,7 +45,7 @@ def parse(data: bytes, name: str) -> Profile:
 def _unpacked(data: bytes, name: str) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-            content = stream.read(_MOST_BYTES + 1)
+            content = bounded.read(stream, MOST_BYTES + 1)
     except EOFError:
         raise Failure(
             f"{name} is cut off: its gzip stream has no end after {len(data):,} bytes. Was the disk full, or is it "
@@ -52,8 +53,8 @@ def _unpacked(data: bytes, name: str) -> bytes:
         ) from None
     except (OSError, zlib.error) as error:
         raise Failure(f"{name} is damaged: its gzip stream cannot be unpacked ({error})") from None
-    if len(content) > _MOST_BYTES:
-        raise Failure(f"{name} is no profile: it unpacks to more than {_MOST_BYTES >> 20:,} MiB")
+    if len(content) > MOST_BYTES:
+        raise Failure(f"{name} is no profile: it unpacks to more than {MOST_BYTES >> 20:,} MiB")
     return content
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
+from hakmem import bounded
 from hakmem.errors import Failure, cannot_read
 from hakmem.json_text import decode, figure
 from hakmem.profile.answer_stacks import AnswerStacks
@@ -53,7 +54,7 @@ def read(path: str) -> bytes:
     """Reads a saved answer."""
     try:
         with open(path, "rb") as file:
-            return file.read(_MOST_BYTES)
+            return bounded.read(file, _MOST_BYTES)
     except OSError as error:
         raise cannot_read(path, error) from None
 

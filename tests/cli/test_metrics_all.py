@@ -165,7 +165,9 @@ def test_all_processes(
     assert 100 <= blocks[one] < 110 and blocks[other] == blocks[one] + 100
     assert exporter.values("hakmem_exporter_processes") == {None: 2}
     assert exporter.values("hakmem_up", f"/metrics?pid={other}") == {other: 1}
-    assert exporter.fetch("/metrics?pid=1")[0] == 404 and exporter.fetch("/metrics?pid=x")[0] == 404
+    assert exporter.fetch("/metrics?pid=1") == (404, b"no process 1 on hakmem here; / lists them\n")
+    for wrong in ("x", "-1", "9" * 30):
+        assert exporter.fetch(f"/metrics?pid={wrong}") == (404, b"pid is no process's number; / lists them\n")
     content = exporter.fetch(**OPENMETRICS)[1].decode()
     names = [family.name for family in read_openmetrics(content)]
     assert len(names) == len(set(names)) > 60 and content.endswith("# EOF\n")

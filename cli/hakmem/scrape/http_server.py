@@ -103,7 +103,8 @@ def application_of_host(host: Host, address: str) -> _Application:
             return _text(start_response, "400 Bad Request", f"of which process? {path}?pid=N; / lists them\n")
         member = host.one(pid)
         if member is None:
-            return _text(start_response, "404 Not Found", f"no process {pid} on hakmem here\n")
+            reason = f"no process {pid} on hakmem here" if pid else "pid is no process's number"
+            return _text(start_response, "404 Not Found", f"{reason}; / lists them\n")
         if path == "/metrics":
             return _metrics(member, request, start_response)
         if member.heap is None:

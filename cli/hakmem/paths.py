@@ -122,6 +122,15 @@ def preloadable(library: Path) -> Path:
     return library
 
 
+def lasting(library: Path) -> Path:
+    """The library by the name that it keeps in later releases: libhakmem.so.0, beside libhakmem.so.0.1.0."""
+    versioned = re.match(r"(.+\.so\.\d+)\.", library.name)
+    if versioned is None:
+        return library
+    link = library.with_name(versioned[1])
+    return link if link.exists() and link.samefile(library) else library
+
+
 def hakmem_version() -> Optional[str]:
     """The version of the library that is found: this package's own, or the one that its header states."""
     if (_PACKAGED / LIBRARY).is_file():

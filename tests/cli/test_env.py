@@ -12,7 +12,7 @@ from typing import Dict, List
 
 import pytest
 from cli_support import Compile, Tool
-from hakmem.paths import FAST_LIBRARY, find_library
+from hakmem.paths import FAST_LIBRARY, find_library, lasting
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def test_other_preloads_of_a_shell_stay_and_other_allocators_do_not(
     other = compile_c("libother.so", "int other;", "-shared", "-fPIC")
     allocator = shutil.copy(other, other.with_name("libjemalloc.so.2"))
     said = lines(tool, LD_PRELOAD=f"{allocator}:{other}")
-    assert after_eval(said, "LD_PRELOAD") == f"{other}:{library}"
+    assert after_eval(said, "LD_PRELOAD") == f"{other}:{lasting(library)}"
     assert lines(tool, LD_PRELOAD=after_eval(said, "LD_PRELOAD")) == said
-    assert lines(tool, "--plain", LD_PRELOAD=str(other)) == f"LD_PRELOAD={library}\n"
+    assert lines(tool, "--plain", LD_PRELOAD=str(other)) == f"LD_PRELOAD={lasting(library)}\n"
 
 
 def test_systemd_and_docker_quote(tool: Tool, odd: Path) -> None:
@@ -83,9 +83,30 @@ def test_systemd_and_docker_quote(tool: Tool, odd: Path) -> None:
 
 def test_json_and_path(tool: Tool, library: Path) -> None:
     found = json.loads(lines(tool, "--json", "--set", "mode=lean"))
-    assert found == {"schema": 1, "variables": {"LD_PRELOAD": str(library), "HAKMEM_MODE": "lean"}}
+    assert found == {"schema": 1, "variables": {"LD_PRELOAD": str(lasting(library)), "HAKMEM_MODE": "lean"}}
     fast = find_library(FAST_LIBRARY)
-    assert lines(tool, "--path", "--fast") == f"{fast}\n"
+    assert fast and lines(tool, "--path", "--fast") == f"{lasting(fast)}\n"
+
+
+def test_the_line_outlives_an_update(tool: Tool, library: Path, tmp_path: Path) -> None:
+    """The next release replaces the file, and the link that leads to it stays."""
+    old, new, link = (tmp_path / f"libhakmem.so.{version}" for version in ("0.1.0", "0.1.1", "0"))
+    shutil.copy(library, old)
+    link.symlink_to(old.name)
+    line = lines(tool, "--plain", "--library", link)
+    old.rename(new)
+    link.unlink()
+    link.symlink_to(new.name)
+    words = ["env", line.rstrip("\n"), "cat", "/proc/self/maps"]
+    done = subprocess.run(words, env=clean(), capture_output=True, text=True, check=True)
+    assert str(new) in done.stdout and done.stderr == ""
+
+
+def test_a_link_to_another_file_is_not_taken(tool: Tool, library: Path, tmp_path: Path) -> None:
+    """Two versions side by side: the link leads to the newer one, and the older one was named."""
+    old, new = (Path(shutil.copy(library, tmp_path / f"libhakmem.so.{version}")) for version in ("0.1.0", "0.1.1"))
+    (tmp_path / "libhakmem.so.0").symlink_to(new.name)
+    assert lines(tool, "--path", "--library", old) == f"{old}\n"
 
 
 def on_a_terminal(tool: Tool, *arguments: object) -> List[str]:

@@ -73,7 +73,8 @@ def env(form: Optional[str], settings: Tuple[str, ...], fast: bool, secure: bool
     if len(named) > 1:
         raise Failure(f"{named[0]} and {named[1]} both name a library", EXIT_USAGE)
     variant = paths.FAST_LIBRARY if fast else paths.SECURE_LIBRARY if secure else paths.LIBRARY
-    found = str(paths.require_library(library, variant))
+    # The line outlives this release, in a unit or an image. An update removes the file of the old version.
+    found = str(paths.lasting(paths.require_library(library, variant)))
     options = environment.options(settings)
     if form == _JSON:
         click.echo(json.dumps({"schema": SCHEMAS["env"], "variables": {_PRELOAD: found, **options}}))

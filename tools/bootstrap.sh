@@ -69,6 +69,21 @@ find_python() {
   done
 }
 
+# want_cmake: no package of the distribution stands in for a cmake that is too old for CMakeLists.txt.
+want_cmake() {
+  local needed_major needed_minor
+  if ! have cmake; then
+    missing+=(cmake)
+    return
+  fi
+  [[ $(<CMakeLists.txt) =~ cmake_minimum_required\(VERSION\ ([0-9]+)\.([0-9]+)\) ]]
+  needed_major=${BASH_REMATCH[1]} needed_minor=${BASH_REMATCH[2]}
+  [[ $(cmake --version 2>&1) =~ version\ (([0-9]+)\.([0-9]+)[^[:space:]]*) ]] || return 0
+  ((BASH_REMATCH[2] > needed_major || (BASH_REMATCH[2] == needed_major && BASH_REMATCH[3] >= needed_minor))) ||
+    die "cmake is ${BASH_REMATCH[1]}, and hakmem needs $needed_major.$needed_minor or later." \
+      "\`pip install cmake\` in a virtual environment has a newer one"
+}
+
 # want_debian_tools LIST: what makes Debian packages.
 want_debian_tools() {
   local -n list=$1
@@ -93,7 +108,7 @@ find_missing() {
     have cargo || missing+=(cargo)
     return
   fi
-  have cmake || missing+=(cmake)
+  want_cmake
   have ninja || missing+=(ninja-build)
   case "$goal" in
     wheel)
@@ -224,7 +239,7 @@ install_packages() {
   find_missing
   [ ${#missing[@]} = 0 ] && return
   local by_hand="sudo apt-get install ${missing[*]}"
-  $check_only && die "missing: ${missing[*]}. On Debian and Ubuntu: $by_hand"
+  if $check_only || ! have apt-get; then die "missing: ${missing[*]}. On Debian and Ubuntu: $by_hand"; fi
   can_install ||
     die "missing: ${missing[*]}, and no right to install (root, or sudo without a password). By hand: $by_hand"
   apt_install "${missing[@]}" || die "apt-get could not install ${missing[*]}: see above. Is there a network?"

@@ -1,4 +1,4 @@
-"""tools/bootstrap.sh --check names the missing packages, and prints nothing where none is missing."""
+"""tools/bootstrap.sh names the missing packages, and prints nothing where none is missing."""
 
 from __future__ import annotations
 
@@ -34,12 +34,16 @@ def programs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def check(programs: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def bootstrap(programs: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
     return subprocess.run(
-        [ROOT / "tools/bootstrap.sh", "--check", "build"], env={**kept, "PATH": str(programs), **variables},
+        [ROOT / "tools/bootstrap.sh", *words, "build"], env={**kept, "PATH": str(programs), **variables},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
+
+
+def check(programs: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return bootstrap(programs, "--check", **variables)
 
 
 def test_no_compiler(programs: Path) -> None:
@@ -72,3 +76,24 @@ def test_a_compiler_that_is_not_there(programs: Path, variable: str) -> None:
     done = check(programs, **{"CC": compiler("cc"), "CXX": compiler("c++"), variable: "clang-none"})
     assert done.returncode == 1 and f"{variable}=clang-none is no command" in done.stderr, done.stderr
     assert done.stderr.count("clang-none") == 1
+
+
+def test_no_apt_get(programs: Path) -> None:
+    """Another distribution: the reason is no lack of rights, which root has."""
+    done = bootstrap(programs)
+    assert done.returncode == 1 and "missing: build-essential. On Debian and Ubuntu: " in done.stderr, done.stderr
+    assert "right" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "version, is_enough",
+    [("3.18.4", False), ("3.21.7", False), ("3.22.1", True), ("3.31.0-rc1", True), ("4.1.2", True)],
+)
+def test_an_old_cmake(programs: Path, version: str, is_enough: bool) -> None:
+    """Debian 11 has 3.18, which takes `--preset` for the path of the sources."""
+    (programs / "cmake").unlink()
+    (programs / "cmake").write_text(f'#!{shutil.which("bash")}\necho "cmake version {version}"\n')
+    (programs / "cmake").chmod(0o755)
+    done = check(programs, CC=compiler("cc"), CXX=compiler("c++"))
+    assert (done.returncode == 0) == is_enough, done.stderr
+    assert is_enough or f"cmake is {version}, and hakmem needs 3.22 or later" in done.stderr, done.stderr

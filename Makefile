@@ -193,6 +193,7 @@ crate: ## make and build the Rust crate hakmem-alloc, dist/hakmem-alloc-VERSION.
 .PHONY: install
 install: lib ## install libraries, tool, man pages and more to PREFIX (default /usr/local), below DESTDIR if set
 	@tools/bootstrap.sh $(if $(DESTDIR),--check) install
+	@rm -f $(BUILD)/install_manifest.txt # after `sudo make install` it is root's, and CMake does not replace it
 	cmake --install $(BUILD) --prefix $(PLACE)
 
 .PHONY: uninstall

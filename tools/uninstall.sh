@@ -9,6 +9,7 @@ prefix=$(realpath -ms "$2")
 
 image=$(mktemp -d)
 trap 'rm -rf "$image"' EXIT
+rm -f "$build/install_manifest.txt" # after `sudo make install` it is root's, and cmake does not replace it
 DESTDIR=$image cmake --install "$build" --prefix "$prefix" >/dev/null
 
 removed=0

@@ -55,3 +55,31 @@ def test_the_prefix_is_one_word(target: str, prefix: str, expected: str, tmp_pat
         check=True, text=True, stdout=subprocess.PIPE,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1] == f"<{expected}>", done.stdout
+
+
+# In place of CMake: an installation ends with the list of its files, which has to be the user's own.
+CMAKE = r"""#!/bin/sh
+[ "$1" = --install ] || exit 0
+[ ! -e "$2/install_manifest.txt" ] || exit 1
+"""
+
+
+@pytest.mark.parametrize("target", ["install", "uninstall"])
+def test_another_users_list_of_files_is_replaced(target: str, tmp_path: Path) -> None:
+    """After `sudo make install` the list is root's, and `make install PREFIX=~/.local` comes next."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    texts = {
+        "tools/bootstrap.sh": "#!/bin/sh\n", "tools/uninstall.sh": (ROOT / "tools/uninstall.sh").read_text(),
+        "bin/cmake": CMAKE, "build/release/install_manifest.txt": "",
+    }  # fmt: skip
+    for name, text in texts.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755)
+    variables = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "MAKEFLAGS": ""}
+    done = subprocess.run(
+        ["make", target, f"PREFIX={tmp_path / 'prefix'}"], cwd=tmp_path, env={**os.environ, **variables},
+        check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout

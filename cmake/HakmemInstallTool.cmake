@@ -2,6 +2,9 @@
 # itself. An installed tree may be moved, but gdb looks for its script under the library's own path.
 set(HK_PYTHON_DIR "${CMAKE_INSTALL_DATADIR}/hakmem/python" CACHE STRING "Where the tool's Python package goes")
 set(HK_TOOL_PYTHON /usr/bin/python3 CACHE STRING "The Python that runs the installed tool")
+if(NOT HK_TOOL_PYTHON MATCHES "^/[^ \t]+$")
+  message(FATAL_ERROR "HK_TOOL_PYTHON is \"${HK_TOOL_PYTHON}\": the tool needs an absolute path without spaces there")
+endif()
 set(HK_ZSH_DIR "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" CACHE STRING "Where zsh finds completions")
 set(native_dir "${CMAKE_INSTALL_LIBDIR}/hakmem")
 set(man_pages "${PROJECT_SOURCE_DIR}/docs/man")

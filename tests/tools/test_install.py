@@ -95,6 +95,22 @@ def test_a_missing_package_is_named(prefix: Path, tmp_path: Path) -> None:
     assert done.returncode == 125 and "has no module click" in done.stderr and "python3-click" in done.stderr
 
 
+def test_an_old_python(prefix: Path) -> None:
+    """RHEL 8 has 3.6, for which the first module of the tool is no valid Python."""
+    old = "import runpy, sys; sys.version_info = (3, 6, 8, 'final', 0); runpy.run_path(sys.argv[1])"
+    words = [sys.executable, "-I", "-c", old, prefix / "bin/hakmem", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 125 and "is Python 3.6, and the tool needs 3.9 or later" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("python", ["python3", "/usr/bin/env python3"])
+def test_a_python_that_no_first_line_can_name(python: str, tmp_path: Path) -> None:
+    """The kernel would look for another file, and the installed tool would not start."""
+    words = ("cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path, "-DHK_TESTS=OFF", f"-DHK_TOOL_PYTHON={python}")
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and f'HK_TOOL_PYTHON is "{python}"' in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("destdir", ["", "image"])
 def test_uninstall(destdir: str, tmp_path: Path) -> None:
     """Files of others stay, and the folders that hakmem shares with them; what Python wrote beside its own goes."""

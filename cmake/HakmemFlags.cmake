@@ -20,6 +20,8 @@ target_compile_options(
             $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
             $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
             $<$<BOOL:${HK_WERROR}>:-Werror>
+            # A project that holds this one may have chosen other warnings, as errors.
+            $<$<NOT:$<BOOL:${is_top_level}>>:-w>
 )
 add_library(hk_sanitize_flags INTERFACE)
 if(HK_SANITIZE)
@@ -90,9 +92,13 @@ set(order_script "${PROJECT_BINARY_DIR}/hakmem-order-${order_hash}.ld") # CMake 
 configure_file("${PROJECT_BINARY_DIR}/hakmem-order.ld" "${order_script}" COPYONLY)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/override/first_functions.txt")
 list(APPEND wanted_link_flags "-Wl,-T,${order_script}")
+# By the linker of a project that holds this one, which may name it so: add_link_options(-fuse-ld=...).
+get_directory_property(link_options_of_project LINK_OPTIONS)
+list(FILTER link_options_of_project EXCLUDE REGEX "\\$<")
 foreach(flag IN LISTS wanted_link_flags)
   string(MAKE_C_IDENTIFIER "HK_LINKER_HAS${flag}" has_flag)
-  check_linker_flag(C "${flag}" ${has_flag})
+  set(tried ${link_options_of_project} "${flag}")
+  check_linker_flag(C "${tried}" ${has_flag})
   if(${has_flag})
     target_link_options(hk_preload_link_flags INTERFACE "${flag}")
   endif()

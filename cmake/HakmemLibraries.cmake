@@ -43,9 +43,9 @@ set(export_map "${PROJECT_SOURCE_DIR}/src/override/hakmem.map")
 set(HK_SOVERSION 0)
 
 # Sets what sources need that include internal headers, tests too. `safety` is 0, 1 or 2, or ANY for sources that do not
-# depend on it.
+# depend on it. BEFORE: a project that holds this one may have a base/list.h of its own.
 function(hk_see_internals target safety)
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+  target_include_directories(${target} BEFORE PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
   target_compile_definitions(
     ${target} PRIVATE HK_DEBUG=$<BOOL:${HK_DEBUG}> HK_COUNT=$<BOOL:$<TARGET_PROPERTY:${target},HK_COUNT>>
                       _GNU_SOURCE=1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import shutil
 import sys
 from pathlib import Path
 
@@ -38,3 +40,33 @@ def test_only_what_is_linked_is_built(tmp_path: Path) -> None:
     commands = consumer.run("ninja", "-C", tmp_path / "build", "-t", "commands", "all")
     assert "libhakmem-archive.a" in commands
     assert "libhakmem-fast.so" not in commands and "libhakmem.so" not in commands
+
+
+def test_the_projects_headers_and_warnings_are_not_hakmems(tmp_path: Path) -> None:
+    """A folder `base` of the project's own, and warnings as errors that hakmem's code does not avoid."""
+    lines = (
+        "cmake_minimum_required(VERSION 3.22)", "project(p C)", "include_directories(${CMAKE_SOURCE_DIR})",
+        "add_compile_options(-Wpedantic -Wconversion -Werror -Werror=conversion)",
+        f"add_subdirectory({consumer.ROOT} hakmem)",
+    )  # fmt: skip
+    (tmp_path / "CMakeLists.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base/bytes.h").write_text("#error the project's\n")
+    consumer.run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "build")
+    places = {"hakmem_core_common": ("base/bytes", "policy/level"), "hakmem_core": ("heap/mid",)}
+    objects = [f"hakmem/CMakeFiles/{part}.dir/src/{name}.c.o" for part, names in places.items() for name in names]
+    consumer.run("ninja", "-C", tmp_path / "build", *objects)
+
+
+@pytest.mark.skipif(shutil.which("ld.gold") is None, reason="gold is not installed")
+def test_the_projects_linker_gets_the_options_that_it_has(tmp_path: Path) -> None:
+    """add_link_options names another linker for hakmem's libraries too, which has no `-z noseparate-code`."""
+    project = "cmake_minimum_required(VERSION 3.22)\nproject(p C)\nadd_link_options({})\nadd_subdirectory({} hakmem)\n"
+    option = "-Wl,-z,noseparate-code"
+    for options, expected in (("", True), ("-fuse-ld=gold $<$<TARGET_EXISTS:other>:-lother>", False)):
+        (tmp_path / "CMakeLists.txt").write_text(project.format(options, consumer.ROOT))
+        build = tmp_path / f"build{len(options)}"
+        consumer.run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", build)
+        rules = (build / "build.ninja").read_text()
+        assert "-Wl,-z,relro" in rules
+        assert (option in rules) == (expected and platform.machine() == "x86_64"), options

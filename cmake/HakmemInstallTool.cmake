@@ -81,7 +81,6 @@ set(documents
     include/hakmem/hakmem.h
     include/hakmem/hakmem.hpp
     packaging/arch/PKGBUILD
-    packaging/monitoring/README.md
     packaging/rpm/hakmem.spec
     src/README.md
     tests/README.md
@@ -95,6 +94,8 @@ install(
   DESTINATION "${CMAKE_INSTALL_DOCDIR}"
   PATTERN man EXCLUDE
 )
+# The configurations for Prometheus and others, which the recipe of many machines starts from.
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/monitoring" DESTINATION "${CMAKE_INSTALL_DOCDIR}/packaging" OPTIONAL)
 install(
   DIRECTORY "${PROJECT_SOURCE_DIR}/bench/results"
   DESTINATION "${CMAKE_INSTALL_DOCDIR}/bench"

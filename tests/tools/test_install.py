@@ -235,6 +235,14 @@ def test_documents_lead_to_each_other(prefix: Path) -> None:
     assert len(list(folder.rglob("*.md"))) > 50
 
 
+def test_the_files_for_monitoring(prefix: Path) -> None:
+    """Each file in the table of their page."""
+    folder = prefix / "share/doc/hakmem/packaging/monitoring"
+    names = re.findall(r"^\| `([\w.-]+)` \|", (folder / "README.md").read_text(), re.MULTILINE)
+    assert len(names) > 5
+    assert not [name for name in names if not (folder / name).is_file()]
+
+
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 def test_gdb_loads_its_script(prefix: Path, tmp_path: Path) -> None:
     """Where gdb's own data folder would be that of this prefix, it knows `hakmem describe` without being told."""

@@ -160,7 +160,8 @@ if(override_sources AND NOT HK_SANITIZE)
   hk_add_library(hakmem_secure SHARED hakmem-secure hakmem_core_common hakmem_core_secure hakmem_override_secure)
   hk_add_link_object(hakmem hakmem_static hakmem_fast hakmem_secure)
   # gcc leaves the index of the unwind tables out of programs that it links with -static; call stacks need it.
-  target_link_options(hakmem_static INTERFACE LINKER:--eh-frame-hdr)
+  # Meson, which reads the installed targets, does not know `LINKER:`.
+  target_link_options(hakmem_static INTERFACE -Wl,--eh-frame-hdr)
 
   # The counting build: the default library, which also counts events that do not show in its speed (HK_COUNT). Built on
   # request only.

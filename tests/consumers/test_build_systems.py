@@ -138,17 +138,18 @@ dependency_names = hakmem
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mesonbuild") is None, reason="meson is not installed")
-@pytest.mark.parametrize("way", ["wrap", "wrap by compilers of several words", "installed"])
+@pytest.mark.parametrize("way", ["wrap", "wrap by compilers of several words", "installed", "installed, by CMake"])
 def test_meson(archive: Path, prefix: Path, tmp_path: Path, way: str) -> None:
     for name in ("program.c", "standard_containers.cc"):
         shutil.copy(consumer.HERE / name, tmp_path)
-    (tmp_path / "meson.build").write_text(MESON)
+    by_cmake = "version: '>=0.1', method: 'cmake', modules: ['hakmem::hakmem_static']"
+    (tmp_path / "meson.build").write_text(MESON.replace("version: '>=0.1'", by_cmake) if "CMake" in way else MESON)
     variables = {}
     if "words" in way:
         variables = {"CC": "ccache cc -fdiagnostics-color=never", "CXX": "c++ -fdiagnostics-color=never"}
         if shutil.which("ccache") is None:
             variables["CC"] = variables["CC"].partition(" ")[2]
-    if way != "installed":
+    if "installed" not in way:
         (tmp_path / "subprojects").mkdir()
         digest = hashlib.sha256(archive.read_bytes()).hexdigest()
         wrap = WRAP.format(version=consumer.version(), url=archive.as_uri(), hash=digest)
@@ -156,6 +157,7 @@ def test_meson(archive: Path, prefix: Path, tmp_path: Path, way: str) -> None:
     else:
         folder = next(prefix.rglob("hakmem.pc")).parent
         variables = {"PKG_CONFIG_PATH": str(folder), "LD_LIBRARY_PATH": str(folder.parent)}
+        variables["CMAKE_PREFIX_PATH"] = str(prefix)
     meson = (sys.executable, "-m", "mesonbuild.mesonmain")
     consumer.run(*meson, "setup", tmp_path / "build", tmp_path, **variables)
     consumer.run(*meson, "compile", "-C", tmp_path / "build", **variables)

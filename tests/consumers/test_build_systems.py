@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -171,3 +173,25 @@ def test_meson(archive: Path, prefix: Path, tmp_path: Path, way: str) -> None:
         file.write_text(changed)
         consumer.run(*meson, "compile", "-C", tmp_path / "build", **variables)
         assert consumer.run(tmp_path / "build" / "c_program", **variables) == "another\n", "the library is the old one"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mesonbuild") is None, reason="meson is not installed")
+def test_meson_with_an_old_cmake(tmp_path: Path) -> None:
+    """The setup names both versions. The build would end with a missing folder."""
+    text = (consumer.ROOT / "CMakeLists.txt").read_text()
+    needed = re.search(r"^cmake_minimum_required\(VERSION ([\d.]+)\)", text, re.MULTILINE)
+    assert needed
+    old = tmp_path / "bin/cmake"
+    old.parent.mkdir()
+    real = shutil.which("cmake")
+    old.write_text(f'#!/bin/sh\n[ "$1" != --version ] || {{ echo cmake version 3.18.4; exit; }}\nexec {real} "$@"\n')
+    old.chmod(0o755)
+    project = tmp_path / "project"
+    (project / "subprojects").mkdir(parents=True)
+    (project / "subprojects/hakmem").symlink_to(consumer.ROOT)
+    (project / "meson.build").write_text("project('p', 'c')\nsubproject('hakmem')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mesonbuild.mesonmain", "setup", project / "build", project], check=False, text=True,
+        env={**os.environ, "PATH": f"{old.parent}:{os.environ['PATH']}"}, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert done.returncode != 0 and re.search(rf"3\.18\.4.*>={re.escape(needed[1])}\b", done.stdout), done.stdout

@@ -115,6 +115,6 @@ foreach(library IN ITEMS hakmem hakmem-fast hakmem-secure)
     set(script \"\${data}/gdb/auto-load\${libraries}/lib${library}.so.${PROJECT_VERSION}-gdb.py\")
     set(script \"\$ENV{DESTDIR}\${script}\")
     message(STATUS \"Installing: \${script}\")
-    configure_file(\"${script}\" \"\${script}\" COPYONLY)"
+    configure_file(\"${script}\" \"\${script}\" COPYONLY NO_SOURCE_PERMISSIONS)"
   )
 endforeach()

@@ -243,6 +243,19 @@ def test_the_files_for_monitoring(prefix: Path) -> None:
     assert not [name for name in names if not (folder / name).is_file()]
 
 
+def test_every_user_reads_gdbs_script(tmp_path: Path) -> None:
+    """Also from a checkout that only its owner reads, as git makes it with the umask 077."""
+    source = ROOT / "tools/gdb/hakmem_gdb.py"
+    closed = Path(shutil.copy(source, tmp_path / "script.py"))
+    closed.chmod(0o600)
+    rules = Path(BUILD, "cmake_install.cmake").read_text()
+    assert str(source) in rules
+    (tmp_path / "install.cmake").write_text(rules.replace(str(source), str(closed)))
+    run("cmake", f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'prefix'}", "-P", tmp_path / "install.cmake")
+    scripts = list((tmp_path / "prefix/share").rglob("*-gdb.py"))
+    assert len(scripts) == 3 and all(script.stat().st_mode & 0o777 == 0o644 for script in scripts)
+
+
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 def test_gdb_loads_its_script(prefix: Path, tmp_path: Path) -> None:
     """Where gdb's own data folder would be that of this prefix, it knows `hakmem describe` without being told."""

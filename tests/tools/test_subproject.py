@@ -43,9 +43,10 @@ def test_only_what_is_linked_is_built(tmp_path: Path) -> None:
 
 
 def test_the_projects_headers_and_warnings_are_not_hakmems(tmp_path: Path) -> None:
-    """A folder `base` of the project's own, and warnings as errors that hakmem's code does not avoid."""
+    """A folder `base` of the project's own, and warnings and checkers whose rules hakmem's code does not keep."""
     lines = (
         "cmake_minimum_required(VERSION 3.22)", "project(p C)", "include_directories(${CMAKE_SOURCE_DIR})",
+        "set(CMAKE_C_CLANG_TIDY false)", "set(CMAKE_C_CPPCHECK false)",
         "add_compile_options(-Wpedantic -Wconversion -Werror -Werror=conversion)",
         f"add_subdirectory({consumer.ROOT} hakmem)",
     )  # fmt: skip

@@ -116,16 +116,21 @@ static uintptr_t below_all(uintptr_t chosen) {
 
 static bool is_small(size_t bytes) { return bytes < HK_SUPERSLAB_BYTES; }
 
+/* Returns whether the range is to lie below the last one. Inaccessible ranges have no such place: their callers unmap
+ * them in parts, and parts of less than 2 MiB do not move `next_end` up again. */
+static bool goes_below(const request_t *request) { return !is_small(request->bytes) && request->access != PROT_NONE; }
+
 /* Returns a hint, or 0. Without a hint, and where another thread was faster, the kernel chooses the highest hole that
  * is long enough. */
 static uintptr_t hint_for(const request_t *request) {
-  if (is_small(request->bytes)) {
-    uintptr_t hole = hk_load_relaxed(&small_hole);
-    hk_store_relaxed(&small_hole, 0);
-    return hk_align_up(hole, request->alignment);
+  if (goes_below(request)) {
+    uintptr_t end = hk_load_relaxed(&next_end);
+    return end > request->bytes ? hk_align_down(end - request->bytes, request->alignment) : 0;
   }
-  uintptr_t end = hk_load_relaxed(&next_end);
-  return end > request->bytes ? hk_align_down(end - request->bytes, request->alignment) : 0;
+  if (!is_small(request->bytes)) return 0;
+  uintptr_t hole = hk_load_relaxed(&small_hole);
+  hk_store_relaxed(&small_hole, 0);
+  return hk_align_up(hole, request->alignment);
 }
 
 static uintptr_t reserve_aligned(const request_t *request) {
@@ -173,8 +178,7 @@ static void *reserve(const request_t *request) {
     return hk_syscall_failed(start) ? NULL : (void *)start;
   }
   uintptr_t start = is_short(request) ? reserve_short(request) : reserve_aligned(request);
-  if (start != 0 && !(is_small(request->bytes) && start > hk_load_relaxed(&next_end)))
-    hk_store_relaxed(&next_end, start);
+  if (start != 0 && (goes_below(request) || start <= hk_load_relaxed(&next_end))) hk_store_relaxed(&next_end, start);
   if (start != 0) hk_store_relaxed(&lowest_start, below_all(start));
   return (void *)start;
 }

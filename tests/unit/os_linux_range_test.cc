@@ -177,6 +177,30 @@ TEST_F(OsLinux, HolesAreUsedAgain) {
             0);
 }
 
+TEST_F(OsLinux, HolesOfInaccessibleRangesAreUsedAgain) {
+  EXPECT_EQ(InChild([] {
+              std::set<uintptr_t> regions;
+              std::vector<std::pair<char *, size_t>> ranges;
+              for (size_t i = 0; i < 5000; i++) {
+                /* Shorter than 2 MiB without its front, as the mapping of a block in a hardened build. */
+                size_t front = (i * 7 % 15 + 1) * HK_SLAB_BYTES, bytes = HK_SUPERSLAB_BYTES - HK_SLAB_BYTES;
+                char *start = static_cast<char *>(hk_os_reserve_inaccessible(front + bytes, HK_SLAB_BYTES));
+                HK_CHILD_CHECK(start != nullptr);
+                HK_CHILD_CHECK(hk_os_unmap(start, front));
+                regions.insert(reinterpret_cast<uintptr_t>(start) >> HK_REGION_SHIFT);
+                ranges.emplace_back(start + front, bytes);
+                if (ranges.size() < 20) continue;
+                std::swap(ranges[i * 13 % ranges.size()], ranges.back());
+                HK_CHILD_CHECK(hk_os_unmap(ranges.back().first, ranges.back().second));
+                ranges.pop_back();
+              }
+              /* At most 20 ranges of 3 MiB at a time, of 12 GB in all. */
+              HK_CHILD_CHECK(regions.size() <= 3);
+              return 0;
+            }),
+            0);
+}
+
 TEST_F(OsLinux, ThreadsReserveAtTheSameTime) {
   std::atomic<int> failures{0};
   std::vector<std::thread> threads;

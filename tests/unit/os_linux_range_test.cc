@@ -201,6 +201,30 @@ TEST_F(OsLinux, HolesOfInaccessibleRangesAreUsedAgain) {
             0);
 }
 
+TEST_F(OsLinux, RecordsLeaveTheHolesOfInaccessibleRangesFree) {
+  EXPECT_EQ(InChild([] {
+              constexpr size_t kRecordBytes = 9 * HK_MIB;
+              std::set<uintptr_t> regions;
+              std::vector<char *> ranges;
+              for (size_t i = 0; i < 2000; i++) {
+                /* An aligned block of a slab, and the addresses before it. */
+                char *start = static_cast<char *>(hk_os_reserve_inaccessible(HK_GIB + HK_SLAB_BYTES, HK_GIB));
+                HK_CHILD_CHECK(start != nullptr);
+                HK_CHILD_CHECK(hk_os_unmap(start, HK_GIB));
+                ranges.push_back(start + HK_GIB);
+                if (regions.insert(reinterpret_cast<uintptr_t>(ranges.back()) >> HK_REGION_SHIFT).second)
+                  HK_CHILD_CHECK(hk_os_reserve_readable(kRecordBytes, HK_SLAB_BYTES) != nullptr);
+                if (ranges.size() < 20) continue;
+                std::swap(ranges[i * 13 % ranges.size()], ranges.back());
+                HK_CHILD_CHECK(hk_os_unmap(ranges.back(), HK_SLAB_BYTES));
+                ranges.pop_back();
+              }
+              HK_CHILD_CHECK(regions.size() <= 100);
+              return 0;
+            }),
+            0);
+}
+
 TEST_F(OsLinux, ThreadsReserveAtTheSameTime) {
   std::atomic<int> failures{0};
   std::vector<std::thread> threads;

@@ -113,7 +113,8 @@ static HK_NOINLINE void *alloc_small_after_purge(unsigned class_index, size_t al
   return block != NULL ? block : hk_alloc_fail();
 }
 
-/* The same for a thread that is switched to a named heap or tag. Where its limit refuses, no other memory helps. */
+/* alloc_small_after_purge for a thread that is switched to a named heap or tag. First purges that one alone, because no
+ * other memory helps where its limit refuses. */
 static HK_NOINLINE void *alloc_small_named(hk_named_t *named, unsigned class_index, size_t alignment) {
   uint64_t refused_before = hk_load_relaxed(&named->refused_count);
   hk_process_flush_named(named);
@@ -248,8 +249,8 @@ HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *zero) {
   return spare != NULL ? spare : find_new_large(size, alignment, zero);
 }
 
-/* The same, charged to the named heap or tag that the thread is switched to. Returns NULL also when its limit
- * refuses. */
+/* Finds a block for the named heap or tag that the thread is switched to, and charges it. Returns NULL also when its
+ * limit refuses. */
 static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t alignment, bool *zero) {
   size_t bytes = hk_slab_good_size(size);
   if (bytes == 0) return NULL;

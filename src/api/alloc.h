@@ -35,7 +35,7 @@ void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size);
  * power of two. `*zero` says whether the block is known to be zero. Returns NULL with ENOMEM. */
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero);
 
-/* The same for a request of no bytes: a guarded block and a sample have none. */
+/* hk_alloc_large for a request of no bytes: a guarded block or a sample then has no bytes, any other block has some. */
 void *hk_alloc_large_empty(size_t alignment);
 
 /* hk_alloc_large without sampling, for realloc. Returns NULL and leaves errno unchanged when there is no memory. */
@@ -76,8 +76,8 @@ void hk_free_hardened(void *block) HK_NOTHROW;
  * which the free reports. */
 bool hk_told_size_fits(void *block, size_t size);
 
-/* The same for a block at a multiple of `alignment`, which may be any value: one that is no power of two fits no
- * block. */
+/* hk_told_size_fits for a block that the program frees with an alignment too. `alignment` may be any value: one that is
+ * no power of two fits no block. */
 bool hk_told_alignment_fits(void *block, size_t alignment, size_t size);
 
 /* Handles the end of a countdown, after the push that ended it. */

@@ -126,7 +126,7 @@ HK_INLINE bool is_plain(const hk_slab_t *slab, const void *block) {
          !hk_block_looks_free(block);
 }
 
-/* The same for a block of another thread: `owner` is a heap. */
+/* is_plain for a block of another thread: `owner` is a heap. */
 HK_INLINE bool is_plain_remote(const hk_heap_t *heap, const hk_slab_t *slab, const hk_heap_t *owner,
                                const void *block) {
   return owner != heap && heap != HK_EMPTY_HEAP && is_plain(slab, block);

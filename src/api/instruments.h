@@ -59,7 +59,7 @@ void hk_serve_prepare(void);
 /* Wakes the serve thread, if there is one, so that it ends. Requires that hk_sandbox_is_near is set. */
 void hk_serve_end_soon(void);
 
-/* Whether a request is to start the serve thread. */
+/* True while the next request is to start the serve thread. */
 extern HK_HIDDEN _Atomic(bool) hk_serve_is_wanted;
 HK_COLD void hk_serve_consider_slow(void);
 

@@ -28,7 +28,7 @@ static void write_out(message_t *message) {
   hk_os_write_stderr(message->text, message->format.length);
 }
 
-/* The same for a misuse, which the option may silence. Aborts if the option says so. */
+/* Counts a misuse and ends its message. Follows the option `on_misuse`: it may silence the message, or abort. */
 static void finish(message_t *message) {
   hk_stat_add(hk_stat_misuse, 1);
   if (hk_option.on_misuse != hk_misuse_ignore) write_out(message);

@@ -17,7 +17,7 @@
  * its heap. */
 size_t hk_process_purge(size_t keep_bytes);
 
-/* The same at the program's request: from the heaps of threads that sleep too. Opens files. */
+/* hk_process_purge at the program's request: collects from the heaps of threads that sleep too. Opens files. */
 size_t hk_process_purge_everywhere(size_t keep_bytes);
 
 /* Moves what the caller's part of a named heap or tag, and the parts without a thread, can spare to the superslabs.
@@ -31,7 +31,8 @@ size_t hk_process_purge_named_to_system(hk_named_t *named);
  * become short too (space/short_span.h). Requires that the caller is in no slow path of its heap. Opens files. */
 void hk_process_purge_all(bool may_be_short);
 
-/* The same for the caller's heap, when a request of another thread was refused since the last time. For a shortage. */
+/* hk_process_purge_all for the caller's heap alone, if a request of another thread was refused since its last call. For
+ * a shortage. */
 HK_COLD void hk_process_purge_after_refusal(void);
 
 /* Moves what the idle heaps can spare to the superslabs. For a thread without a heap. */

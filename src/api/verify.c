@@ -26,7 +26,7 @@ static hk_finding_t place_in_span(hk_slab_t *span, const hk_slab_t *slab, uintpt
       .verdict = hk_verdict_interior, .slab = span, .start = value - offset % bytes, .bytes = bytes - HK_CANARY_BYTES};
 }
 
-/* Whether another thread may free the block at the address, and unmap its memory, at this moment. */
+/* `may_go`: another thread may free the block at the address, and unmap its memory, at this moment. */
 typedef enum { stays, may_go } hk_stay_t;
 
 /* The purge thread alone takes spans from a heap that a thread has (heap/purge_drain.h), and claims them before. So a

@@ -35,10 +35,12 @@ struct hk_named *hk_finding_named(const hk_finding_t *finding);
  * other thread unmaps the memory at the address: it is a block of the caller's, to be freed, resized or measured. */
 hk_finding_t hk_verify(const void *address);
 
-/* The same without that requirement. The system copies the words of blocks of other threads, which is slower. */
+/* hk_verify for an address whose memory another thread may unmap. The system copies the words of blocks of other
+ * threads, which is slower. */
 hk_finding_t hk_verify_any(const void *address);
 
-/* The same, and finds the large block or free extent around an address without a descriptor. Slow; for messages. */
+/* hk_verify_any that also finds the large block or free extent around an address without a descriptor. Slow; for
+ * messages. */
 hk_finding_t hk_verify_thoroughly(const void *address);
 
 #endif /* HK_API_VERIFY_H */

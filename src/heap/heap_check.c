@@ -13,7 +13,7 @@
 /* Chosen: partial spans checked after each slow path of their class. The walk over the whole heap checks the rest. */
 #define PARTIAL_LOOKS 2
 
-/* False in a child of fork. */
+/* Becomes false in a child of fork: hk_heap_check_note_fork. */
 static _Atomic(bool) is_exact = true;
 
 void hk_heap_check_note_fork(void) { hk_store_relaxed(&is_exact, false); }

@@ -28,7 +28,7 @@ void hk_heap_check_spare(const hk_heap_t *heap);
 /* Ends a slow path that concerns many classes: checks all of the heap when that is due. The caller holds no lock. */
 void hk_heap_check(hk_heap_t *heap);
 
-/* The same for a heap that is about to be given back: its outbox and its closed bins are empty. */
+/* hk_heap_check for a heap that is about to be given back: its outbox and its closed bins are empty. */
 void hk_heap_check_at_rest(hk_heap_t *heap);
 
 /* Ends the check of counts in a child of fork. A thread that has vanished, or this thread before its signal handler

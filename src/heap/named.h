@@ -65,8 +65,8 @@ struct hk_named {
 
 static_assert(sizeof(struct hk_named) <= 256, "a named heap that is not used costs 256 bytes at most");
 
-/* Returns a record for a named heap or a tag, without parts, with a copy of the name cut to its room. Of tags there is
- * one of each name: a later call returns the same. NULL when the system refuses. Any thread. */
+/* Returns a record for a named heap or a tag, without parts, with a copy of the name cut to its room. Tags of one name
+ * share a record: a later call returns the same. Returns NULL when the system refuses. Any thread. */
 hk_named_t *hk_named_create(hk_named_kind_t kind, const char *name);
 
 /* Gives the record of a named heap back, which has no parts and no larger blocks. */
@@ -96,8 +96,8 @@ void hk_named_settle(hk_named_t *named, size_t bytes, size_t after, bool is_gran
  * to the bytes that it has. `bytes_before` is what a resized block had; 0 for another. */
 void hk_named_add_larger(hk_named_t *named, void *block, size_t charged_bytes, size_t bytes_before);
 
-/* The same for a block that has no such descriptor: one in a guard slot, for which `bytes` are charged. The reverse
- * uncharges them. */
+/* Makes a block in a guard slot one of the record's. Such a block has no descriptor of its own. Requires that `bytes`
+ * are charged for it. The second function is the reverse, and uncharges them. */
 void hk_named_add_guarded(hk_named_t *named, size_t bytes);
 void hk_named_remove_guarded(hk_named_t *named, size_t bytes);
 
@@ -105,10 +105,11 @@ void hk_named_remove_guarded(hk_named_t *named, size_t bytes);
  * Requires the descriptor of a live run or large block. Of two threads that free one block, one gets the record. */
 hk_named_t *hk_named_remove_larger(hk_slab_t *slab);
 
-/* The same for a resize: the block's bytes, which `*bytes` becomes, stay charged until hk_named_add_larger. */
+/* hk_named_remove_larger for a resize: the block's bytes stay charged until hk_named_add_larger. Sets `*bytes` to
+ * them. */
 hk_named_t *hk_named_withdraw_larger(hk_slab_t *slab, size_t *bytes);
 
-/* Takes one larger block out, as above, and returns it; NULL when there is none. */
+/* Removes any larger block of the record, as hk_named_remove_larger does, and returns it; NULL when there is none. */
 void *hk_named_take_larger(hk_named_t *named);
 
 HK_INLINE bool hk_named_is_larger(const hk_slab_t *slab) {

@@ -54,8 +54,8 @@ HK_INLINE void hk_heap_enter_taken(hk_heap_t *heap) {
  * so the caller drains it once more (remote.h). */
 bool hk_heap_give_back(hk_heap_t *heap);
 
-/* The same for a heap that keeps its memory. Returns false when HK_POOL_WARM others already do: then the caller still
- * has the heap. Sets `*has_incoming` to the result of hk_heap_give_back. */
+/* hk_heap_give_back for a heap that keeps its memory. Sets `*has_incoming` to what that returns. Returns false when
+ * HK_POOL_WARM idle heaps already keep theirs: then the caller still has the heap. */
 bool hk_heap_give_back_warm(hk_heap_t *heap, bool *has_incoming);
 
 /* Returns an idle heap for which blocks wait; NULL when there is none. The caller drains it and gives it back. */

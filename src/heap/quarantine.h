@@ -52,7 +52,7 @@ HK_INLINE hk_block_t *hk_quarantine_swap_unused(hk_quarantine_t *quarantine, uns
   return before;
 }
 
-/* Takes any block of the class that was never used. NULL when there is none. */
+/* Takes any block of the class that was never used. Returns NULL when there is none. */
 HK_INLINE hk_block_t *hk_quarantine_take_unused(hk_quarantine_t *quarantine, unsigned class_index) {
   hk_block_t **row = quarantine->unused[class_index - HK_TINY_CLASS_MAX - 1], *taken = NULL;
   for (unsigned i = 0; i < HK_QUARANTINE_UNUSED && taken == NULL; i++) {

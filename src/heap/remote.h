@@ -38,7 +38,7 @@ extern HK_HIDDEN _Atomic(hk_heap_t *) hk_remote_overdue;
 /* Frees a block of a slab that another heap owns. `heap` is the calling thread's. */
 void hk_remote_free(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *block);
 
-/* The same without a batch, for a thread that has no heap. */
+/* Frees a block of another heap without a batch, for a thread that has no heap. */
 void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block);
 
 /* Sends every batch of the heap to its owner. */

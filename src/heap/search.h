@@ -12,8 +12,8 @@
 bool hk_search_free(hk_slab_t *span, const hk_block_t *block);
 
 /* Returns whether a carved block may be free: by its live bit in a hardened build, else by its first words, as far as
- * they tell. For a block of which another thread may free and unmap all that is around it at this moment: the system
- * copies the words. False where they cannot be read. */
+ * they tell. Another thread may free and unmap the memory around the block at this moment, so the system copies the
+ * words. Returns false where they cannot be read. */
 bool hk_search_may_be_free(const hk_block_t *block);
 
 #endif /* HK_HEAP_SEARCH_H */

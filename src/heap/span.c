@@ -100,8 +100,8 @@ static hk_slab_t *acquire_whole(hk_heap_t *heap, unsigned class_index) {
   return span;
 }
 
-/* The same of a hardened build: slabs that had blocks of the class, or other ones. Where the system refuses those,
- * fewer slabs that had blocks of the class. */
+/* acquire_whole for a hardened build. Slabs that had blocks of the class come first, then other ones, then fewer slabs
+ * that had blocks of the class. */
 static hk_slab_t *acquire_whole_of_class(hk_heap_t *heap, unsigned class_index) {
   unsigned slab_count = hk_class_span_slabs(class_index);
   hk_slab_t *span = hk_class_slabs_take(class_index, slab_count);

@@ -27,8 +27,8 @@ void hk_span_activate(hk_heap_t *heap, hk_slab_t *span);
 /* Ends that for the active span of the class. Requires an empty effective free list. */
 void hk_span_deactivate(hk_heap_t *heap, unsigned class_index);
 
-/* The same while the effective free list of a tiny class, which is not in use, still has `list_length` blocks, fewer
- * than were carved. They move to the span's own list. */
+/* hk_span_deactivate for a tiny class whose effective free list still has `list_length` blocks, fewer than were carved.
+ * They move to the span's own list. Requires a list that is not in use. */
 void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned list_length);
 
 /* Returns whether a block of the span that was carved starts at `address`. Any thread. */

@@ -13,9 +13,9 @@
 
 HK_THREAD_LOCAL hk_heap_variable_t hk_thread_heap = HK_EMPTY_HEAP;
 
-/* Whether the thread's exit handler is still to come. Only such a thread keeps a heap. After the handler, destructors
- * of other libraries may allocate, and glibc frees the memory of cached stacks when all destructors have run: nothing
- * tells which call is the last. A thread of a bare clone has no exit handler at all. */
+/* A thread keeps a heap only while its exit handler is still to come (`has_end`). After the handler, destructors of
+ * other libraries may allocate. When all of them have run, glibc frees the memory of cached stacks. So nothing tells
+ * which call is the last. A thread of a bare clone has no exit handler at all. */
 typedef enum { not_known, has_end, is_without_heap } prospect_t;
 static HK_THREAD_LOCAL uint8_t prospect; /* prospect_t */
 

@@ -50,8 +50,8 @@ typedef struct {
   uint64_t spans_estimated; /* spans whose carved blocks all count as handed out */
 } hk_census_t;
 
-/* The same spans by owner. The caller provides the room: of[i] is the heap with number i + 1. A span counts for the
- * heap that owns it, whichever thread allocated or freed its blocks. Runs and large blocks have no owner. */
+/* The counts of the spans by owner. The caller provides the room: of[i] is the heap with number i + 1. A span counts
+ * for the heap that owns it, whichever thread allocated or freed its blocks. Runs and large blocks have no owner. */
 typedef struct {
   hk_census_count_t *of;
   size_t count;

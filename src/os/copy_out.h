@@ -28,8 +28,7 @@ bool hk_os_copy(void *to, const void *from, size_t bytes);
 /* Returns whether the whole page with `address` can be read now. A system call, about ten times as quick as a copy. */
 bool hk_os_can_read(uintptr_t address);
 
-/* Returns whether a byte of the page is not 0. A page of zeros may have been written too. False when the page is
- * not mapped. */
+/* Returns whether the page is mapped and a byte of it is not 0. A page of zeros may have been written too. */
 bool hk_os_is_written(uintptr_t page);
 
 /* For tests: behaves from now on as where the system does not offer the copy. */

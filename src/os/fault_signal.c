@@ -71,8 +71,8 @@ static void complete(siginfo_t *info, const void *context) {
   info->si_addr = (void *)address;
 }
 
-/* Whether the kernel has called the handler, and not the program's that runs before it. `returns_to` is where the
- * handler returns to. Sets `*has_info`. */
+/* Returns whether the kernel has called the handler, and not the program's handler that runs before it. `returns_to` is
+ * where the handler returns to. Sets `*has_info`. */
 static bool is_from_kernel(const void *returns_to, bool *has_info) {
   *has_info = true;
   if (returns_to == (void *)(uintptr_t)hk_signal_return) return true;

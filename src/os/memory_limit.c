@@ -136,7 +136,7 @@ bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_lim
 /* ---- Pressure. */
 
 /* Returns the average in the line "some avg10=12.34 ...", in permille: the part of the last ten seconds in which some
- * task waited for memory. 0 when the line is another. */
+ * task waited for memory. Returns 0 for another line. */
 static unsigned permille_in(const char *line) {
   const char *text = hk_text_after(line, "some avg10=");
   uint64_t percent, fraction = 0;

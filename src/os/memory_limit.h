@@ -46,7 +46,7 @@ bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_lim
                           hk_memory_limit_room_t *room);
 
 /* Returns how much of the last ten seconds some task waited for memory, in permille: from the group's file on pressure,
- * or from the file `otherwise` where the group has none. 0 when neither can be read. */
+ * or from the file `otherwise` where the group has none. Returns 0 when neither can be read. */
 unsigned hk_memory_limit_stalled(const hk_memory_limit_place_t *place, const char *otherwise,
                                  hk_memory_limit_room_t *room);
 

@@ -14,7 +14,7 @@ HK_C_BEGIN
  * number; on failure no file is left behind. Anything that exists under the name is an error, a symbolic link too. */
 int hk_new_file_write(const char *path, const char *text, size_t bytes);
 
-/* The same with the access rights of `mode`. */
+/* hk_new_file_write with the access rights of `mode`. */
 int hk_new_file_write_as(const char *path, const char *text, size_t bytes, unsigned mode);
 
 /* Predicts, as far as possible, whether hk_new_file_write would fail. Returns its error number, or 0. */

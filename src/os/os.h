@@ -257,12 +257,13 @@ hk_os_place_t hk_os_current_place(void);
  * while it holds them. */
 bool hk_os_thread_start(const char *name, void (*run)(void));
 
-/* Returns the number of the process's threads, without the bare one. The first thread counts after its end while others
- * run. 0 where the number is unknown. */
+/* Returns the number of the process's threads, without the bare one; 0 where it is unknown. The first thread counts
+ * after its end while others run. */
 unsigned hk_os_thread_count(void);
 
 /* Claim the bare thread, of which a process has one at most. A caller that gets true may start it, or continue as it.
- * False: it runs already, or another thread has the claim. A child of fork has none. Safe in signal handlers. */
+ * One that gets false may not: the thread runs already, or another thread has the claim. A child of fork has none. Safe
+ * in signal handlers. */
 bool hk_os_bare_thread_claim(void);
 bool hk_os_bare_thread_is_claimed(void);
 void hk_os_bare_thread_give_up(void);

@@ -23,7 +23,7 @@ static unsigned long auxiliary(unsigned long type) {
   return value;
 }
 
-/* The same, read once. `*known` begins with 0. */
+/* auxiliary, which reads the value once and keeps it in `*known`. That begins with 0. */
 HK_INLINE unsigned long auxiliary_once(_Atomic(unsigned long) *known, unsigned long type) {
   unsigned long value = hk_load_relaxed(known);
   if (HK_UNLIKELY(value == 0)) {

@@ -18,7 +18,7 @@ int hk_whole_file_read(const char *path, void *bytes, size_t capacity, size_t *l
  * target. Returns 0 or the error number: the old file is then unchanged, and no other is left behind. */
 int hk_whole_file_replace(const char *path, const void *bytes, size_t length);
 
-/* The same with the access rights of `mode`. */
+/* hk_whole_file_replace with the access rights of `mode`. */
 int hk_whole_file_replace_as(const char *path, const void *bytes, size_t length, unsigned mode);
 
 HK_C_END

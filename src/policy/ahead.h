@@ -1,8 +1,8 @@
 /* policy/ahead.h - L2. Decides how much memory may be made resident ahead of the program, which has not written to it:
  * large blocks of huge pages, and prefaulted blocks. Numbers in, numbers out.
  *
- * Whether the program fills a new block is not known. What it has filled so far tells how likely that is, and the
- * memory that it has written tells how much the error costs beside the rest. So memory ahead is bounded by a share of
+ * The program may leave a new block unfilled. The blocks that it has filled so far tell how likely that is, and the
+ * memory that it has written tells how much an error costs beside the rest. So memory ahead is bounded by a share of
  * the most memory that the program has had written at once of late. The share is lower where memory is dearer, and
  * rises with the blocks in a row that were found filled (docs/experiments/2026-11-24-memory-ahead.md).
  */

@@ -30,7 +30,7 @@ HK_C_BEGIN
 #error "this file differs by variant: list it under variant_sources in cmake/HakmemLibraries.cmake"
 #endif
 
-/* Whether the build is hardened. Code tests it by a plain `if`: other builds compile such code, and leave it out. */
+/* True in a hardened build. Code tests it by a plain `if`: other builds compile such code, and leave it out. */
 #define HK_HARDENED (HK_SAFETY > 1)
 
 /* The end of a small block, which the program does not get: 0 in a build that is not hardened. */

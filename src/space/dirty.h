@@ -16,12 +16,12 @@
 #include "policy/retention.h"
 #include "space/dirty_account.h"
 
-/* Whether a memory limit is felt (policy/pressure.h). Then free memory in heaps, which counts as in use, is purged
+/* True while a memory limit is felt (policy/pressure.h). Then free memory in heaps, which counts as in use, is purged
  * too. Written under hk_lock_space, read by any thread. */
 extern HK_HIDDEN _Atomic(bool) hk_dirty_is_near_limit;
 
-/* Whether a thread is to purge the free memory in heaps of sleeping threads. Set under hk_lock_space while a limit is
- * near and more is in use than before; cleared by the thread that takes it. */
+/* True while a thread is to purge the free memory in heaps of sleeping threads. Set under hk_lock_space while a limit
+ * is near and more is in use than before; cleared by the thread that does so. */
 extern HK_HIDDEN _Atomic(bool) hk_dirty_wants_heaps;
 
 /* `now_ms` is hk_os_coarse_ms(), read before a lock was taken. These functions require the account's lock. */

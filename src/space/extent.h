@@ -31,24 +31,24 @@ typedef struct {
 void hk_extent_put_locked(hk_extent_t extent);
 
 /* Takes `bytes` from the best fit, at a multiple of `alignment`. The start is a multiple of `preferred_alignment`,
- * another power of two, if the extent has room for that. False when no extent fits. The slabs are hk_slab_none
- * afterwards. */
+ * another power of two, if the extent has room for that. Returns false when no extent fits. The slabs are
+ * hk_slab_none afterwards. */
 bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alignment, hk_extent_t *taken);
 
 /* Returns the start of a dirty extent of at least `bytes` in the bucket of the longest, so that a block which grows has
- * room there. Examines a few extents of each bucket. 0 when none that is dirty is long enough. */
+ * room there. Examines a few extents of each bucket. Returns 0 when it finds none. */
 uintptr_t hk_extent_find_dirty_locked(size_t bytes);
 
-/* Takes `bytes` at `start`. False unless a free extent begins there and is long enough. */
+/* Takes `bytes` at `start`. Returns false unless a free extent begins there and is long enough. */
 bool hk_extent_take_at_locked(uintptr_t start, size_t bytes, hk_extent_t *taken);
 
 /* Returns the age (hk_dirty_next_age_locked) of the oldest dirty extent; UINT64_MAX when none is dirty. */
 uint64_t hk_extent_oldest_age_locked(void);
-/* Returns the bytes of that extent; 0 when none is dirty. */
+/* Returns the bytes of the oldest dirty extent; 0 when none is dirty. */
 size_t hk_extent_oldest_bytes_locked(void);
 
-/* Takes the oldest dirty extent whole. With `or_zero` and none dirty, takes the oldest one that is zero. False when
- * there is none. */
+/* Takes the oldest dirty extent whole. If none is dirty and `or_zero` is true, takes the oldest one that is zero.
+ * Returns false when there is none. */
 bool hk_extent_take_oldest_locked(bool or_zero, hk_extent_t *taken);
 
 typedef struct {

@@ -370,7 +370,7 @@ static size_t distance_to(const hk_guard_view_t *view, uintptr_t address) {
   return address >= view->start + view->bytes ? address - (view->start + view->bytes) : 0;
 }
 
-/* Whether an address in the pages of the slots of one page lies in one of their guard pages. */
+/* Returns whether the address lies in a guard page of the range. */
 static bool is_guard_page(uintptr_t address) {
   return address - range < range_bytes && (address - range) / hk_os_page_size() % 2 == 0;
 }

@@ -56,7 +56,7 @@ typedef struct {
  * refuses; true at once when there is a pool. */
 bool hk_guard_slot_begin(size_t slots);
 
-/* Whether there is a pool. */
+/* True once there is a pool. */
 extern HK_HIDDEN _Atomic(bool) hk_guard_slot_exists;
 HK_INLINE bool hk_guard_slot_has_pool(void) { return hk_load_acquire(&hk_guard_slot_exists); }
 

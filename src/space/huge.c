@@ -17,7 +17,7 @@
 /* Chosen: most superslabs of a growing program are full, so few looks find one that is. */
 #define FULL_LOOKS 8
 
-/* Whether any range was advised to be huge. Its addresses may become a superslab's. */
+/* True once a range was advised to be huge. Its addresses may become a superslab's. */
 static _Atomic(bool) has_asked;
 
 /* When the last superslab was made of new addresses. Each thread that makes one writes it. Of two at once, each may
@@ -122,8 +122,8 @@ static uintptr_t find_full(void) {
   return start;
 }
 
-/* Whether the program uses its superslabs, so that it will use the next one too. The superslab found may be free again
- * when it is examined; then it is not resident. */
+/* Returns whether one of the program's full superslabs is resident nearly whole: then the program will likely fill the
+ * next one too. The superslab that is found may be free again when it is examined; then it is not resident. */
 static bool is_program_dense(const hk_huge_terms_t *terms) {
   uintptr_t start = find_full();
   return start != 0 && hk_thp_policy_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES));
@@ -263,7 +263,7 @@ static void note_block_locked(size_t bytes, unsigned written_probes, uint32_t li
   if (bytes >= HK_SUPERSLAB_BYTES) hk_thp_policy_note_block(&huge.blocks, bytes, written_probes, life_ms);
 }
 
-/* Returns the time since `born_ms`, the lowest 32 bits of a time. 0 where the system refuses to tell the time. */
+/* Returns the time since `born_ms`, the lowest 32 bits of a time; 0 where the system refuses to tell the time. */
 static uint32_t age_ms(uint32_t born_ms) {
   uint64_t now_ms = hk_os_coarse_ms();
   return now_ms == 0 ? 0 : (uint32_t)now_ms - born_ms;

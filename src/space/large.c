@@ -132,7 +132,8 @@ static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *zero) {
   return block;
 }
 
-/* Whether a block of `bytes` is a mapping of whole pages: one of whole slabs is so only in a hardened build. */
+/* Returns whether a block of `bytes` is a mapping of whole pages. A block of whole slabs is one only in a hardened
+ * build. */
 static bool is_whole_pages(const hk_slab_t *slab, size_t bytes) {
   return HK_HARDENED ? slab->is_lone : bytes % HK_SLAB_BYTES != 0;
 }

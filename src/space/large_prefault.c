@@ -27,7 +27,8 @@ static struct {
   unsigned blocks;         /* that were made since the sample */
 } prefault_state;
 
-/* Whether the range is resident. Programs mostly write the end last, so one look at the end often suffices. */
+/* Returns whether the whole range is resident. Programs mostly write the end last, so one look at the end often
+ * suffices. */
 static bool is_resident(uintptr_t start, size_t bytes) {
   size_t page_bytes = hk_os_page_size();
   if (hk_os_resident_bytes((void *)(start + bytes - page_bytes), page_bytes) == 0) return false;

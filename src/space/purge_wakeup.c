@@ -17,7 +17,7 @@ static bool is_expected;
 /* Written without the lock, by the thread that declined, and by one that attaches a heap. */
 static _Atomic(uint64_t) not_before_ms;
 
-/* Whether there is a purge thread, or one is about to start. Set by the thread that starts it; cleared by the purge
+/* True while there is a purge thread, or one is about to start. Set by the thread that starts it; cleared by the purge
  * thread, or where it could not be started. */
 static _Atomic(bool) exists;
 

@@ -21,7 +21,7 @@
 /* Chosen: the time before a purge thread that could not be had is considered again, in ms. */
 #define HK_PURGE_WAKEUP_RETRY_MS 1000
 
-/* Whether a request is to start a purge thread. Set under hk_lock_space; read and cleared without it. */
+/* True while the next request is to start a purge thread. Set under hk_lock_space; read and cleared without it. */
 extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_wants_thread;
 
 /* The word that the purge thread sleeps on. It changes when a wake-up is sent. Changed under hk_lock_space, read
@@ -45,12 +45,13 @@ void hk_purge_wakeup_expect_locked(void);
 /* Returns whether the purge thread expects a wake-up that was not sent yet. */
 bool hk_purge_wakeup_is_expected_locked(void);
 
-/* Sends the wake-up, if one is expected. True when the caller is to call hk_purge_wakeup_wake, without the lock. */
+/* Sends the wake-up, if one is expected. Returns true when the caller is to call hk_purge_wakeup_wake, without the
+ * lock. */
 bool hk_purge_wakeup_send_locked(void);
 
 /* These functions are called without hk_lock_space. */
 
-/* Whether the next remote free is to send a wake-up. The purge thread sets it at most once in a while, so not every
+/* True while the next remote free is to send a wake-up. The purge thread sets it at most once in a while, so not every
  * remote free wakes it. */
 extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_wants_blocks;
 HK_INLINE bool hk_purge_wakeup_is_due_at_free(void) { return hk_load_relaxed(&hk_purge_wakeup_wants_blocks); }
@@ -74,8 +75,8 @@ void hk_purge_wakeup_forbid(void);
 /* Returns whether this process may have a purge thread. Any thread, no lock. */
 bool hk_purge_wakeup_is_allowed(void);
 
-/* Claims the purge thread. True when the caller is to start it, or to give it up where it cannot. False when there is
- * one. */
+/* Claims the purge thread. Returns true when the caller is to start it, or to give it up where it cannot; false when
+ * there is one. */
 bool hk_purge_wakeup_claim(void);
 
 /* Ends the claim: the purge thread ends, or could not be started. */
@@ -87,8 +88,8 @@ void hk_purge_wakeup_set_thread(bool is_there);
 /* Notes that no purge thread could be had, or that it has ended: none is considered for HK_PURGE_WAKEUP_RETRY_MS. */
 void hk_purge_wakeup_decline(uint64_t now_ms);
 
-/* Whether a purge thread was declined because the program had one thread. The thread that declined sets it, and the
- * next one that attaches a heap clears it. */
+/* True while a purge thread stays declined because the program had one thread. The thread that declined sets it, and
+ * the next one that attaches a heap clears it. */
 extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_awaits_thread;
 HK_INLINE void hk_purge_wakeup_await_thread(void) { hk_store_relaxed(&hk_purge_wakeup_awaits_thread, true); }
 

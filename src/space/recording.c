@@ -80,7 +80,7 @@ typedef struct {
   bool is_open;
 } job_t;
 
-/* False when no chunk waits, or when another thread writes it. */
+/* Takes the chunk that waits. Returns false when there is none, or when another thread writes it. */
 static bool begin_job(job_t *job) {
   hk_lock_acquire(hk_lock_space);
   bool is_due = hk_load_relaxed(&hk_recording_state.is_on) && recording.is_waiting && !recording.is_writing;
@@ -93,7 +93,8 @@ static bool begin_job(job_t *job) {
   return is_due;
 }
 
-/* Ends the recording after an error. True when this thread is the first to report the error. */
+/* Notes that the chunk is written. Ends the recording after an error, and returns true when the caller is the first
+ * thread that reports one. */
 static bool end_job(const job_t *job, int error) {
   hk_lock_acquire(hk_lock_space);
   bool was_on = hk_load_relaxed(&hk_recording_state.is_on);
@@ -153,8 +154,8 @@ void hk_recording_start(size_t in_use_bytes, uint64_t ns_per_mib_second) {
   begin(in_use_bytes);
 }
 
-/* Ends the recording for all other threads. False when there is none, or when another thread is making the file: the
- * process ends before that thread can write. */
+/* Ends the recording for all other threads. Returns false when there is none, or when another thread is making the
+ * file: the process ends before that thread can write. */
 static bool end_for_others(void) {
   hk_lock_acquire(hk_lock_space);
   bool is_ours = hk_load_relaxed(&hk_recording_state.is_on) && (recording.is_open || !recording.is_writing);

@@ -73,8 +73,8 @@ HK_INLINE hk_slab_place_t hk_slab_place_by_root(const void *address) {
   return place;
 }
 
-/* The same, by the window where the address lies in it: for the paths of every malloc and free. There a slab that was
- * not entered has a descriptor of its own that says "not ours". */
+/* hk_slab_place_by_root that uses the window where the address lies in it, for the paths of every malloc and free. In
+ * the window a slab that was not entered has a descriptor of its own, which says "not ours". */
 HK_INLINE hk_slab_place_t hk_slab_place_of(const void *address) {
   uintptr_t offset = (uintptr_t)address - hk_region_window.start;
   if (HK_HARDENED || HK_UNLIKELY(!hk_is_below_relaxed_value(offset, &hk_region_window.bytes)))
@@ -102,7 +102,7 @@ HK_INLINE hk_region_t *hk_region_map_leaf(size_t region) {
   return (hk_region_t *)((uintptr_t)&hk_region_map + (uintptr_t)distance);
 }
 
-/* The same as hk_slab_of, for an address that no other thread need have handed to the caller. */
+/* hk_slab_of for any address: the caller need not have it from the thread that entered its region. */
 HK_INLINE hk_slab_t *hk_slab_of_any(uintptr_t address) {
   uintptr_t bits = hk_address_bits(address);
   return &hk_region_map_leaf(bits >> HK_REGION_SHIFT)->slab[(bits >> HK_SLAB_SHIFT) % HK_REGION_SLABS];
@@ -112,15 +112,15 @@ HK_INLINE hk_slab_t *hk_slab_of_any(uintptr_t address) {
  * thread begins and before a region is entered. */
 void hk_region_map_init(void);
 
-/* Gives each slab of a range a writable descriptor of its own. Start and length are whole slabs. False when the system
- * refuses. Any thread, no lock. */
+/* Gives each slab of a range a writable descriptor of its own. Start and length are whole slabs. Returns false when
+ * the system refuses. Any thread, no lock. */
 bool hk_region_map_enter(const void *start, size_t bytes);
 
 /* Ends the window if a superslab lies outside of it. Any thread, no lock. */
 void hk_region_map_note_superslab(uintptr_t start);
 
 /* Returns the descriptors of the first region from `*region` on that has its own, and sets `*region` to its number.
- * NULL when there is none. Any thread, no lock. */
+ * Returns NULL when there is none. Any thread, no lock. */
 hk_slab_t *hk_region_map_find(size_t *region);
 
 /* Returns the descriptor of the slabs that `address` lies in, for an address whose own slab has none: only the first

@@ -105,7 +105,7 @@ HK_INLINE hk_slab_t *take_locked(hk_superslab_index_t *index, const request_t *r
   return place.superslab != NULL ? take_at_locked(place, request) : NULL;
 }
 
-/* The same, not inline, for callers that few requests reach: a small program has less code resident. */
+/* take_locked, not inline, for callers that few requests reach: a small program has less code resident. */
 static HK_NOINLINE hk_slab_t *take_rarely_locked(hk_superslab_index_t *index, const request_t *request) {
   return take_locked(index, request);
 }
@@ -174,7 +174,7 @@ static void *map_room(size_t bytes, size_t alignment) {
   return start;
 }
 
-/* False when the system refuses. */
+/* Returns false when the system refuses. */
 static bool find_room(size_t bytes, size_t alignment, room_t *room) {
   hk_lock_acquire(hk_lock_space);
   bool found = hk_extent_take_locked(bytes, alignment, alignment, &room->extent);

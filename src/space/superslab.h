@@ -21,19 +21,19 @@ typedef enum { hk_from_bottom, hk_from_top } hk_end_t;
 
 /* Takes `count` slabs (1 to 32) in a row, the first at a multiple of `alignment` slabs (a power of two up to 32), of
  * the calling thread's node unless the system refuses that. Returns the first one's descriptor, with slab_count and
- * zero set, and with every state still hk_slab_free. NULL when the system refuses. */
+ * zero set, and with every state still hk_slab_free. Returns NULL when the system refuses. */
 hk_slab_t *hk_superslab_acquire(unsigned count, unsigned alignment, hk_end_t end);
 
 /* Takes `least` slabs for a span. If they and free neighbours below them are untouched since they were zero, it takes
- * these too, up to `most` in all. Otherwise like hk_superslab_acquire. */
+ * these too, up to `most` in all. Returns what hk_superslab_acquire returns. */
 hk_slab_t *hk_superslab_acquire_some(unsigned least, unsigned most);
 
-/* Takes `count` dirty slabs where more slabs behind them are free than anywhere else, for a block that grows. NULL when
- * there is no such place. */
+/* Takes `count` dirty slabs where more slabs behind them are free than anywhere else, for a block that grows. Returns
+ * NULL when there is no such place. */
 hk_slab_t *hk_superslab_acquire_roomy(unsigned count);
 
-/* Takes the `count` slabs directly behind slabs of the caller, if they are free. `*zero` says whether they are known to
- * be zero. */
+/* Takes the `count` slabs directly behind slabs of the caller. Returns false when they are not free. Sets `*zero` to
+ * whether they are known to be zero. */
 bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero);
 
 /* Returns `count` slabs to their superslab. Requires that the caller has retired them (hk_slab_retire). */
@@ -43,9 +43,9 @@ void hk_superslab_release(hk_slab_t *first, unsigned count);
  * of that slab describe the group. The list is empty afterwards. */
 void hk_superslab_release_all(hk_list_t *groups);
 
-/* For a large block of `bytes` for which no free extent is long enough: makes free extents (space/extent.h) of all
- * wholly free superslabs. False when there is none, when no slab is dirty, or when less than `bytes` is dirty in
- * all. The way back needs no call: a new superslab is made of a free extent if one is long enough. */
+/* Makes free extents (space/extent.h) of all wholly free superslabs, for a large block of `bytes` for which no free
+ * extent is long enough. Returns false when there is no such superslab, when no slab is dirty, or when less than
+ * `bytes` is dirty in all. The way back needs no call: a new superslab is made of a free extent that is long enough. */
 bool hk_superslab_dissolve_free(size_t bytes);
 
 /* Calls `visit` with the 32 descriptors of each superslab, without a lock. Superslabs in which the caller has slabs

@@ -177,7 +177,7 @@ void hk_superslab_index_rejuvenate_locked(hk_superslab_t *superslab);
 /* Returns a superslab of the index of 2 MiB that is wholly free; NULL when there is none. */
 hk_superslab_t *hk_superslab_index_wholly_free_locked(const hk_superslab_index_t *index);
 
-/* The same, of any index. Requires the locks of all. */
+/* Returns a superslab of any index that is wholly free; NULL when there is none. Requires the locks of all. */
 hk_superslab_t *hk_superslab_index_wholly_free_of_all_locked(void);
 
 /* Returns the oldest superslab that has dirty slabs or is wholly free; NULL when there is none. Requires the locks of
@@ -195,15 +195,16 @@ hk_superslab_t *hk_superslab_index_take_record(void);
 void hk_superslab_index_spare_record(hk_superslab_t *record);
 
 /* Makes free slabs of `room`, which lies within one superslab's addresses. They join the superslab that has another
- * part of these addresses, or become a new one, described by `record`, in the index of `shard`. True when the record
- * was used. Requires hk_lock_space too, and for less than 2 MiB the locks of all. */
+ * part of these addresses, or become a new one, described by `record`, in the index of `shard`. Returns true when
+ * the record was used. Requires hk_lock_space too, and for less than 2 MiB the locks of all. */
 bool hk_superslab_index_enter_locked(hk_superslab_t *record, hk_extent_t room, unsigned shard);
 
 /* Takes all free slabs out of the superslab, for the caller to unmap, and returns them. A superslab without any other
  * slab ends, and its record becomes spare. Requires hk_lock_space too. */
 uint32_t hk_superslab_index_detach_free_locked(hk_superslab_t *superslab);
 
-/* Takes slabs that are in use out of the superslab, for the caller to unmap. The rest is as above. */
+/* Takes slabs that are in use out of the superslab, for the caller to unmap. The superslab may end, as in
+ * hk_superslab_index_detach_free_locked. Requires hk_lock_space too. */
 void hk_superslab_index_detach_used_locked(hk_superslab_t *superslab, uint32_t bits);
 
 /* Sets the state of those of a superslab's slabs that `bits` names. */
@@ -212,8 +213,8 @@ void hk_superslab_index_set_states(hk_slab_t *slabs, uint32_t bits, hk_slab_stat
 /* Returns a superslab that has a free slab; NULL when none has. Requires the locks of all. */
 hk_superslab_t *hk_superslab_index_any_free_locked(void);
 
-/* Returns the next record of all ever made; the first one for NULL and after the last. NULL when there are none. Some
- * records describe nothing: their start is 0. Requires hk_lock_space. */
+/* Returns the record that was made next after `record`, or the first one for NULL and after the last; NULL when there
+ * are none. Some records describe nothing: their start is 0. Requires hk_lock_space. */
 hk_superslab_t *hk_superslab_index_next_record_locked(const hk_superslab_t *record);
 
 /* Return the number of superslabs and the bytes of their slabs. Any thread, no lock. */

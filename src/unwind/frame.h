@@ -55,7 +55,7 @@ HK_INLINE void hk_frame_source_init(hk_frame_source_t *source, uintptr_t sp) {
  * undefined then. */
 bool hk_frame_step(hk_frame_t *frame, hk_frame_source_t *source);
 
-/* The same; after a success `note` says what the step depended on. */
+/* hk_frame_step that sets `*note` to what the step depended on, if it succeeds. */
 bool hk_frame_step_noting(hk_frame_t *frame, hk_frame_source_t *source, hk_frame_note_t *note);
 
 HK_C_END

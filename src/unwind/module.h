@@ -19,7 +19,7 @@ typedef struct {
  * glibc from 2.35 on). Without it a list of our own does, which is renewed at most once a second. */
 bool hk_module_find(uintptr_t pc, hk_module_t *module);
 
-/* The same from the list alone. */
+/* hk_module_find that looks in the list alone. */
 bool hk_module_find_listed(uintptr_t pc, hk_module_t *module);
 
 HK_C_END

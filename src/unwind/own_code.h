@@ -18,8 +18,8 @@ typedef struct {
  * program's. */
 HK_HIDDEN hk_own_code_t hk_own_code(void);
 
-/* Returns how many of the innermost frames are hakmem's own: inlining changes their number. 0 when hk_own_code returns
- * an empty range. `frames` are return addresses, the innermost first. */
+/* Returns how many of the innermost frames are hakmem's own: inlining changes their number. Returns 0 when hk_own_code
+ * returns an empty range. `frames` are return addresses, the innermost first. */
 unsigned hk_own_code_count(const uintptr_t *frames, unsigned count);
 
 HK_C_END

@@ -1,6 +1,7 @@
-/* unwind/site.c - L6. See site.h. A hash table has the sites in lists that only grow at their heads. A second one
- * has them as branches: there a new stack finds its stem. Records lie one behind the other in a range of our own,
- * whose addresses are reserved at once and whose memory becomes resident as sites come. */
+/* unwind/site.c - L6. See site.h. Two hash tables have lists that grow only at their heads. `buckets` leads
+ * from the hash of a whole stack to its site. `branches` leads to the stem of a new stack, frame by frame. The records
+ * lie one behind the other in one range of addresses, which is reserved at once. Its pages become resident as sites are
+ * added. */
 #include "unwind/site.h"
 
 #include <stddef.h>
@@ -13,7 +14,8 @@
 #include "base/units.h"
 #include "os/os.h"
 
-/* Addresses for about 70,000 sites. When the system refuses them, half as many are tried, down to the minimum. */
+/* Addresses for about 70,000 sites. Where the system refuses them, make_table tries half as many, down to the
+ * minimum. */
 #define RANGE_BYTES_MAX (16 * HK_MIB)
 #define RANGE_BYTES_MIN (256 * HK_KIB)
 #define BUCKET_SHIFT 12
@@ -25,11 +27,11 @@ typedef struct {
   _Atomic(size_t) used;            /* taken so far; may exceed `bytes` when the range is full */
   _Atomic(hk_site_place_t) labels; /* newest first */
   _Atomic(hk_site_place_t) buckets[BUCKET_COUNT];
-  /* By the stem, the number of frames that the branch shares with it, and the next frame inwards. */
+  /* By a hash of the stem, of the number of frames that the branch shares with it, and of the next frame inwards. */
   _Atomic(hk_site_place_t) branches[BUCKET_COUNT];
 } table_t;
 
-static _Atomic(table_t *) table;
+static _Atomic(table_t *) published_table;
 /* The system has refused memory for a table; no later call tries again. */
 static _Atomic(bool) is_refused;
 
@@ -49,65 +51,68 @@ static table_t *make_table(void) {
   }
   if (made == NULL) {
     hk_store_relaxed(&is_refused, true);
-    return hk_load_acquire(&table);
+    return hk_load_acquire(&published_table);
   }
   made->bytes = bytes;
   hk_store_relaxed(&made->used, hk_align_up(sizeof(table_t), HK_CACHE_LINE_BYTES));
-  if (hk_publish_once(&table, &found, made)) return made;
+  if (hk_publish_once(&published_table, &found, made)) return made;
   (void)hk_os_unmap(made, made->bytes);
   return found;
 }
 
 static table_t *get_table(void) {
-  table_t *known = hk_load_acquire(&table);
+  table_t *known = hk_load_acquire(&published_table);
   return HK_LIKELY(known != NULL) ? known : make_table();
 }
 
 /* Takes zeroed memory from the range. Returns 0 when it is full. */
-static hk_site_place_t take(table_t *where, size_t bytes) {
+static hk_site_place_t take_memory(table_t *table, size_t bytes) {
   bytes = hk_align_up(bytes, sizeof(uint64_t));
-  if (hk_load_relaxed(&where->used) > where->bytes - bytes) return 0;
-  size_t start = hk_add_relaxed(&where->used, bytes);
-  return start <= where->bytes - bytes ? (hk_site_place_t)start : 0;
+  if (hk_load_relaxed(&table->used) > table->bytes - bytes) return 0;
+  size_t start = hk_add_relaxed(&table->used, bytes);
+  return start <= table->bytes - bytes ? (hk_site_place_t)start : 0;
 }
 
 /* Returns NULL for the place 0. */
-static void *at(const table_t *where, hk_site_place_t place) { return place != 0 ? (char *)where + place : NULL; }
+static void *record_at(const table_t *table, hk_site_place_t place) {
+  return place != 0 ? (char *)table + place : NULL;
+}
 
-static hk_site_t *site_at(const table_t *where, hk_site_place_t place) { return at(where, place); }
+static hk_site_t *site_at(const table_t *table, hk_site_place_t place) { return record_at(table, place); }
 
-static hk_site_place_t place_of(const table_t *where, const hk_site_t *site) {
-  return (hk_site_place_t)((const char *)site - (const char *)where);
+static hk_site_place_t place_of(const table_t *table, const hk_site_t *site) {
+  return (hk_site_place_t)((const char *)site - (const char *)table);
 }
 
 /* ---- Frames. */
 
-/* The frames of a stack that are still to be read, from the inside outwards: the outermost `count` frames of `site`. */
+/* The frames of a stack that a reader, which starts at the innermost one, has not read yet: the outermost `count`
+ * frames of `site`. */
 typedef struct {
-  const table_t *where;
+  const table_t *table;
   const hk_site_t *site;
   unsigned count;
 } rest_t;
 
-static rest_t begin_rest(const table_t *where, const hk_site_t *site) {
-  return (rest_t){where, site, site->frame_count};
+static rest_t begin_rest(const table_t *table, const hk_site_t *site) {
+  return (rest_t){table, site, site->frame_count};
 }
 
-/* Stores where the next frames lie in one piece. Returns their number; 0 at the end. */
+/* Sets `*piece` to the next frames, as many as lie in one record. Returns their number; 0 at the end. */
 static unsigned next_piece(rest_t *rest, const uintptr_t **piece) {
   while (rest->count > 0) {
     const hk_site_t *site = rest->site;
     unsigned before = rest->count, skipped = site->frame_count - before;
     *piece = site->own_frames + skipped;
     rest->count = site->stem_frames;
-    rest->site = site_at(rest->where, site->stem);
+    rest->site = site_at(rest->table, site->stem);
     if (before > site->stem_frames) return before - site->stem_frames;
   }
   return 0;
 }
 
 unsigned hk_site_frames(const hk_site_t *site, uintptr_t *frames) {
-  rest_t rest = begin_rest(hk_load_acquire(&table), site);
+  rest_t rest = begin_rest(hk_load_acquire(&published_table), site);
   const uintptr_t *piece;
   unsigned count = 0, more;
   for (; (more = next_piece(&rest, &piece)) > 0; count += more) memcpy(frames + count, piece, more * sizeof *piece);
@@ -132,9 +137,9 @@ static uint32_t hash_of(const uintptr_t *frames, unsigned count) {
 
 static unsigned bucket_of(uint32_t hash) { return hash >> (32 - BUCKET_SHIFT); }
 
-static bool is_site(const table_t *where, const hk_site_t *site, const wanted_t *stack) {
+static bool is_site(const table_t *table, const hk_site_t *site, const wanted_t *stack) {
   if (site->hash != stack->hash || site->frame_count != stack->count || site->label != 0) return false;
-  rest_t rest = begin_rest(where, site);
+  rest_t rest = begin_rest(table, site);
   const uintptr_t *piece, *frames = stack->frames;
   for (unsigned count; (count = next_piece(&rest, &piece)) > 0; frames += count) {
     if (memcmp(piece, frames, count * sizeof *piece) != 0) return false;
@@ -143,10 +148,10 @@ static bool is_site(const table_t *where, const hk_site_t *site, const wanted_t 
 }
 
 /* Searches a list from `from` on, up to the site before `until`. */
-static hk_site_t *find(const table_t *where, hk_site_place_t from, hk_site_place_t until, const wanted_t *stack) {
+static hk_site_t *find_site(const table_t *table, hk_site_place_t from, hk_site_place_t until, const wanted_t *stack) {
   while (from != until) {
-    hk_site_t *site = site_at(where, from);
-    if (is_site(where, site, stack)) return site;
+    hk_site_t *site = site_at(table, from);
+    if (is_site(table, site, stack)) return site;
     from = site->next;
   }
   return NULL;
@@ -160,17 +165,17 @@ typedef struct {
   uint16_t frames;
 } stem_t;
 
-static _Atomic(hk_site_place_t) *branches_of(table_t *where, hk_site_place_t stem, unsigned stem_frames,
+static _Atomic(hk_site_place_t) *branches_of(table_t *table, hk_site_place_t stem, unsigned stem_frames,
                                              uintptr_t frame) {
   uint64_t hash = hk_hash(hk_hash_add(hk_hash_add(stem, stem_frames), frame));
-  return &where->branches[hash >> (64 - BUCKET_SHIFT)];
+  return &table->branches[hash >> (64 - BUCKET_SHIFT)];
 }
 
 /* Returns the branch that continues with `frame` after the stem's outermost `stem_frames` frames; NULL when none
  * does. */
-static const hk_site_t *find_branch(table_t *where, hk_site_place_t stem, unsigned stem_frames, uintptr_t frame) {
-  const hk_site_t *site = site_at(where, hk_load_acquire(branches_of(where, stem, stem_frames, frame)));
-  for (; site != NULL; site = site_at(where, site->next_branch)) {
+static const hk_site_t *find_branch(table_t *table, hk_site_place_t stem, unsigned stem_frames, uintptr_t frame) {
+  const hk_site_t *site = site_at(table, hk_load_acquire(branches_of(table, stem, stem_frames, frame)));
+  for (; site != NULL; site = site_at(table, site->next_branch)) {
     if (site->stem != stem || site->stem_frames != stem_frames) continue;
     if (site->own_frames[site->frame_count - stem_frames - 1] == frame) return site;
   }
@@ -179,40 +184,40 @@ static const hk_site_t *find_branch(table_t *where, hk_site_place_t stem, unsign
 
 /* Finds the stem from the outermost frame inwards, branch by branch. It may miss a site that another thread is
  * adding: then two records have the same frames. */
-static stem_t find_stem(table_t *where, const wanted_t *stack) {
+static stem_t find_stem(table_t *table, const wanted_t *stack) {
   stem_t stem = {.place = 0};
   unsigned same = 0;
   while (same < stack->count) {
-    const hk_site_t *branch = find_branch(where, stem.place, same, stack->frames[stack->count - same - 1]);
+    const hk_site_t *branch = find_branch(table, stem.place, same, stack->frames[stack->count - same - 1]);
     if (branch == NULL) break;
     while (same < stack->count && same < branch->frame_count &&
            branch->own_frames[branch->frame_count - same - 1] == stack->frames[stack->count - same - 1]) {
       same++;
     }
-    stem.place = place_of(where, branch);
+    stem.place = place_of(table, branch);
   }
   stem.frames = (uint16_t)same;
   return stem;
 }
 
-/* Makes the site a branch: from here on it may be others' stem. A site without own frames is of no use as a stem. */
-static void add_branch(table_t *where, hk_site_t *site) {
+/* Enters the site as a branch, so that it may become a stem. A site without frames of its own is of no use as one. */
+static void add_branch(table_t *table, hk_site_t *site) {
   if (site->stem_frames == site->frame_count) return;
   uintptr_t frame = site->own_frames[site->frame_count - site->stem_frames - 1];
-  _Atomic(hk_site_place_t) *head = branches_of(where, site->stem, site->stem_frames, frame);
+  _Atomic(hk_site_place_t) *head = branches_of(table, site->stem, site->stem_frames, frame);
   hk_site_place_t before = hk_load_relaxed(head);
   do {
     site->next_branch = before;
-  } while (!hk_compare_exchange_weak_acq_rel(head, &before, place_of(where, site)));
+  } while (!hk_compare_exchange_weak_acq_rel(head, &before, place_of(table, site)));
 }
 
 /* ---- Adding. */
 
 /* Returns NULL when the table is full. */
-static hk_site_t *make_site(table_t *where, const wanted_t *stack) {
-  stem_t stem = find_stem(where, stack);
+static hk_site_t *make_site(table_t *table, const wanted_t *stack) {
+  stem_t stem = find_stem(table, stack);
   size_t own_bytes = (stack->count - stem.frames) * sizeof(uintptr_t);
-  hk_site_t *made = site_at(where, take(where, sizeof(hk_site_t) + own_bytes));
+  hk_site_t *made = site_at(table, take_memory(table, sizeof(hk_site_t) + own_bytes));
   if (made == NULL) return NULL;
   made->stem = stem.place;
   made->stem_frames = stem.frames;
@@ -222,73 +227,74 @@ static hk_site_t *make_site(table_t *where, const wanted_t *stack) {
   return made;
 }
 
-/* Adds a site; returns the shared one when the table is full. Two threads may add one stack at once: the second one
- * leaves its record unused. */
-static hk_site_t *add(table_t *where, _Atomic(hk_site_place_t) *bucket, hk_site_place_t head, const wanted_t *stack) {
-  hk_site_t *made = make_site(where, stack);
+/* Adds a site and returns it; the shared one when the table is full. Of two threads that add the same stack at once,
+ * the second one leaves its record unused and returns the first one's site. */
+static hk_site_t *add_site(table_t *table, _Atomic(hk_site_place_t) *bucket, hk_site_place_t head,
+                           const wanted_t *stack) {
+  hk_site_t *made = make_site(table, stack);
   if (made == NULL) return &shared_site;
   for (;;) {
     hk_site_place_t seen = head;
     made->next = head;
-    if (hk_publish_once(bucket, &head, place_of(where, made))) break;
-    hk_site_t *others = find(where, head, seen, stack);
+    if (hk_publish_once(bucket, &head, place_of(table, made))) break;
+    hk_site_t *others = find_site(table, head, seen, stack);
     if (others != NULL) return others;
   }
-  add_branch(where, made);
+  add_branch(table, made);
   return made;
 }
 
 hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count) {
-  table_t *where = get_table();
-  if (where == NULL) return &shared_site;
+  table_t *table = get_table();
+  if (table == NULL) return &shared_site;
   if (count > HK_SITE_FRAMES_MAX) count = HK_SITE_FRAMES_MAX;
   wanted_t stack = {frames, count, hash_of(frames, count)};
-  _Atomic(hk_site_place_t) *bucket = &where->buckets[bucket_of(stack.hash)];
+  _Atomic(hk_site_place_t) *bucket = &table->buckets[bucket_of(stack.hash)];
   hk_site_place_t head = hk_load_acquire(bucket);
-  hk_site_t *found = find(where, head, 0, &stack);
-  return found != NULL ? found : add(where, bucket, head, &stack);
+  hk_site_t *found = find_site(table, head, 0, &stack);
+  return found != NULL ? found : add_site(table, bucket, head, &stack);
 }
 
 bool hk_site_is_shared(const hk_site_t *site) { return site == &shared_site; }
 
 /* ---- Labels. */
 
-static const hk_site_label_t *label_at(const table_t *where, hk_site_place_t place) { return at(where, place); }
+static const hk_site_label_t *label_at(const table_t *table, hk_site_place_t place) { return record_at(table, place); }
 
-static hk_site_place_t find_label(const table_t *where, hk_site_place_t from, const char *name, bool is_tag) {
-  while (from != 0 && (label_at(where, from)->is_tag != is_tag || strcmp(label_at(where, from)->name, name) != 0))
-    from = label_at(where, from)->next;
+static hk_site_place_t find_label(const table_t *table, hk_site_place_t from, const char *name, bool is_tag) {
+  while (from != 0 && (label_at(table, from)->is_tag != is_tag || strcmp(label_at(table, from)->name, name) != 0))
+    from = label_at(table, from)->next;
   return from;
 }
 
 /* Returns 0 when there is no room. */
-static hk_site_place_t label_of(table_t *where, const char *name, bool is_tag) {
-  hk_site_place_t head = hk_load_acquire(&where->labels), found = find_label(where, head, name, is_tag);
+static hk_site_place_t label_of(table_t *table, const char *name, bool is_tag) {
+  hk_site_place_t head = hk_load_acquire(&table->labels), found = find_label(table, head, name, is_tag);
   if (found != 0) return found;
-  if (head != 0 && label_at(where, head)->number + 2 >= HK_SITE_LABELS_MAX) {
+  if (head != 0 && label_at(table, head)->number + 2 >= HK_SITE_LABELS_MAX) {
     name = "others";
-    found = find_label(where, head, name, is_tag);
-    if (found != 0 || label_at(where, head)->number + 1 >= HK_SITE_LABELS_MAX) return found;
+    found = find_label(table, head, name, is_tag);
+    if (found != 0 || label_at(table, head)->number + 1 >= HK_SITE_LABELS_MAX) return found;
   }
-  hk_site_place_t place = take(where, sizeof(hk_site_label_t));
-  hk_site_label_t *made = at(where, place);
+  hk_site_place_t place = take_memory(table, sizeof(hk_site_label_t));
+  hk_site_label_t *made = record_at(table, place);
   if (made == NULL) return 0;
   made->is_tag = is_tag;
   memcpy(made->name, name, strlen(name) + 1);
   for (;;) {
     made->next = head;
-    made->number = head != 0 ? (uint16_t)(label_at(where, head)->number + 1) : 0;
+    made->number = head != 0 ? (uint16_t)(label_at(table, head)->number + 1) : 0;
     if (made->number >= HK_SITE_LABELS_MAX) return 0;
-    if (hk_publish_once(&where->labels, &head, place)) return place;
-    found = find_label(where, head, name, is_tag);
+    if (hk_publish_once(&table->labels, &head, place)) return place;
+    found = find_label(table, head, name, is_tag);
     if (found != 0) return found;
   }
 }
 
-static hk_site_t *find_labelled(const table_t *where, hk_site_place_t from, hk_site_place_t until,
+static hk_site_t *find_labelled(const table_t *table, hk_site_place_t from, hk_site_place_t until,
                                 const hk_site_t *wanted) {
-  for (; from != until; from = site_at(where, from)->next) {
-    hk_site_t *site = site_at(where, from);
+  for (; from != until; from = site_at(table, from)->next) {
+    hk_site_t *site = site_at(table, from);
     if (site->label == wanted->label && site->stem == wanted->stem) return site;
   }
   return NULL;
@@ -296,19 +302,19 @@ static hk_site_t *find_labelled(const table_t *where, hk_site_place_t from, hk_s
 
 hk_site_t *hk_site_with_label(hk_site_t *site, const char *name, bool is_tag) {
   char plain_name[HK_SITE_LABEL_BYTES];
-  table_t *where = get_table();
-  if (where == NULL || site == &shared_site) return site;
+  table_t *table = get_table();
+  if (table == NULL || site == &shared_site) return site;
   hk_format_t plain;
   hk_format_init(&plain, plain_name, sizeof plain_name);
   hk_format_name(&plain, name);
-  hk_site_t wanted = {.label = label_of(where, plain_name, is_tag), .stem = place_of(where, site)};
+  hk_site_t wanted = {.label = label_of(table, plain_name, is_tag), .stem = place_of(table, site)};
   if (wanted.label == 0) return site;
   wanted.hash = (uint32_t)(hk_hash(hk_hash_add(site->hash, wanted.label)) >> 32);
-  _Atomic(hk_site_place_t) *bucket = &where->buckets[bucket_of(wanted.hash)];
+  _Atomic(hk_site_place_t) *bucket = &table->buckets[bucket_of(wanted.hash)];
   hk_site_place_t head = hk_load_acquire(bucket);
-  hk_site_t *found = find_labelled(where, head, 0, &wanted);
+  hk_site_t *found = find_labelled(table, head, 0, &wanted);
   if (found != NULL) return found;
-  hk_site_t *made = site_at(where, take(where, sizeof(hk_site_t)));
+  hk_site_t *made = site_at(table, take_memory(table, sizeof(hk_site_t)));
   if (made == NULL) return site;
   made->stem = wanted.stem;
   made->label = wanted.label;
@@ -317,21 +323,21 @@ hk_site_t *hk_site_with_label(hk_site_t *site, const char *name, bool is_tag) {
   for (;;) {
     hk_site_place_t seen = head;
     made->next = head;
-    if (hk_publish_once(bucket, &head, place_of(where, made))) return made;
-    found = find_labelled(where, head, seen, &wanted);
+    if (hk_publish_once(bucket, &head, place_of(table, made))) return made;
+    found = find_labelled(table, head, seen, &wanted);
     if (found != NULL) return found;
   }
 }
 
 const hk_site_label_t *hk_site_label(const hk_site_t *site) {
-  return site->label != 0 ? label_at(hk_load_acquire(&table), site->label) : NULL;
+  return site->label != 0 ? label_at(hk_load_acquire(&published_table), site->label) : NULL;
 }
 
 /* Returns the first site of the buckets from `index` on; behind them the shared one, if it was ever used. */
 static hk_site_t *first_from(size_t index) {
-  table_t *where = hk_load_acquire(&table);
-  for (; where != NULL && index < BUCKET_COUNT; index++) {
-    hk_site_t *site = site_at(where, hk_load_acquire(&where->buckets[index]));
+  table_t *table = hk_load_acquire(&published_table);
+  for (; table != NULL && index < BUCKET_COUNT; index++) {
+    hk_site_t *site = site_at(table, hk_load_acquire(&table->buckets[index]));
     if (site != NULL) return site;
   }
   return hk_load_relaxed(&shared_site.allocated.samples) > 0 ? &shared_site : NULL;
@@ -340,29 +346,29 @@ static hk_site_t *first_from(size_t index) {
 hk_site_t *hk_site_next(const hk_site_t *previous) {
   if (previous == NULL) return first_from(0);
   if (previous == &shared_site) return NULL;
-  if (previous->next != 0) return site_at(hk_load_acquire(&table), previous->next);
+  if (previous->next != 0) return site_at(hk_load_acquire(&published_table), previous->next);
   return first_from((size_t)bucket_of(previous->hash) + 1);
 }
 
 /* ---- Counting. */
 
-static void count(hk_site_sums_t *sums, const hk_sample_weight_t *weight) {
+static void add_sample(hk_site_sums_t *sums, const hk_sample_weight_t *weight) {
   (void)hk_add_relaxed(&sums->samples, 1);
   (void)hk_add_relaxed(&sums->objects_q16, weight->weight_q16);
   (void)hk_add_relaxed(&sums->requested_bytes, hk_site_weighted(weight->requested_bytes, weight->weight_q16));
   (void)hk_add_relaxed(&sums->block_bytes, hk_site_weighted(weight->block_bytes, weight->weight_q16));
 }
 
-void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight) { count(&site->allocated, weight); }
+void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight) { add_sample(&site->allocated, weight); }
 
-/* Returns a site's part, and makes it if needed; NULL when there is no room. Two threads may make it at once: the
- * second one leaves its part unused. */
+/* Returns the part of a site that `*place` names, and makes it if needed; NULL when there is no room. Of two threads
+ * that make it at once, the second one leaves its memory unused. */
 static void *get_part(_Atomic(hk_site_place_t) *place, size_t bytes) {
-  table_t *where = hk_load_acquire(&table);
+  table_t *table = hk_load_acquire(&published_table);
   hk_site_place_t known = hk_load_acquire(place);
-  if (HK_LIKELY(known != 0)) return at(where, known);
-  hk_site_place_t made = take(where, bytes);
-  return at(where, made == 0 || hk_publish_once(place, &known, made) ? made : known);
+  if (HK_LIKELY(known != 0)) return record_at(table, known);
+  hk_site_place_t made = take_memory(table, bytes);
+  return record_at(table, made == 0 || hk_publish_once(place, &known, made) ? made : known);
 }
 
 static hk_site_lives_t *get_lives(hk_site_t *site, unsigned part) {
@@ -375,14 +381,14 @@ static hk_site_past_t *get_past(hk_site_t *site) {
 }
 
 /* Returns NULL when the site does not have the part. */
-static const hk_site_lives_t *lives_of(const hk_site_t *site, unsigned part) {
+static const hk_site_lives_t *find_lives(const hk_site_t *site, unsigned part) {
   if (site == &shared_site) return &shared_lives[part];
-  return at(hk_load_acquire(&table), hk_load_acquire(&((hk_site_t *)site)->lives[part]));
+  return record_at(hk_load_acquire(&published_table), hk_load_acquire(&((hk_site_t *)site)->lives[part]));
 }
 
-static const hk_site_past_t *past_of(const hk_site_t *site) {
+static const hk_site_past_t *find_past(const hk_site_t *site) {
   if (site == &shared_site) return &shared_past;
-  return at(hk_load_acquire(&table), hk_load_acquire(&((hk_site_t *)site)->past));
+  return record_at(hk_load_acquire(&published_table), hk_load_acquire(&((hk_site_t *)site)->past));
 }
 
 void hk_site_count_free(hk_site_t *site, const hk_sample_weight_t *weight, uint64_t lived_ms) {
@@ -390,7 +396,7 @@ void hk_site_count_free(hk_site_t *site, const hk_sample_weight_t *weight, uint6
   if (bucket >= HK_SITE_LIFETIMES) bucket = HK_SITE_LIFETIMES - 1;
   hk_site_lives_t *lives = get_lives(site, bucket / HK_SITE_LIVES_EACH);
   if (lives != NULL) (void)hk_add_relaxed(&lives->blocks_q16[bucket % HK_SITE_LIVES_EACH], weight->weight_q16);
-  count(&site->freed, weight);
+  add_sample(&site->freed, weight);
 }
 
 static uint64_t since(const _Atomic(uint64_t) *now, const _Atomic(uint64_t) *before) {
@@ -399,7 +405,7 @@ static uint64_t since(const _Atomic(uint64_t) *now, const _Atomic(uint64_t) *bef
 
 void hk_site_read(const hk_site_t *site, hk_site_figures_t *allocated, hk_site_figures_t *in_use) {
   static const hk_site_sums_t nothing;
-  const hk_site_past_t *past = past_of(site);
+  const hk_site_past_t *past = find_past(site);
   const hk_site_sums_t *frees = &site->freed, *allocations = &site->allocated;
   const hk_site_sums_t *before = past != NULL ? &past->allocated : &nothing;
   hk_site_figures_t freed = {hk_load_relaxed(&frees->objects_q16), hk_load_relaxed(&frees->requested_bytes),
@@ -417,8 +423,8 @@ void hk_site_read(const hk_site_t *site, hk_site_figures_t *allocated, hk_site_f
 uint64_t hk_site_lifetime(const hk_site_t *site, unsigned bucket) {
   static const _Atomic(uint64_t) none;
   unsigned part = bucket / HK_SITE_LIVES_EACH, which = bucket % HK_SITE_LIVES_EACH;
-  const hk_site_lives_t *lives = lives_of(site, part);
-  const hk_site_past_t *past = past_of(site);
+  const hk_site_lives_t *lives = find_lives(site, part);
+  const hk_site_past_t *past = find_past(site);
   if (lives == NULL) return 0;
   return hk_site_rounded(since(&lives->blocks_q16[which], past != NULL ? &past->lives[part].blocks_q16[which] : &none));
 }
@@ -427,8 +433,9 @@ static void copy_sum(_Atomic(uint64_t) *before, const _Atomic(uint64_t) *now) {
   hk_store_relaxed(before, hk_load_relaxed(now));
 }
 
-/* Two threads may be here at once, when the profile is stopped and started again meanwhile. */
-static void begin(hk_site_t *site) {
+/* Copies the site's sums into its past. Two threads may do so at once, when the profile is stopped and started again
+ * meanwhile. */
+static void begin_profile(hk_site_t *site) {
   hk_site_past_t *past = get_past(site);
   if (past == NULL) return;
   copy_sum(&past->allocated.samples, &site->allocated.samples);
@@ -436,12 +443,12 @@ static void begin(hk_site_t *site) {
   copy_sum(&past->allocated.requested_bytes, &site->allocated.requested_bytes);
   copy_sum(&past->allocated.block_bytes, &site->allocated.block_bytes);
   for (unsigned part = 0; part < HK_SITE_LIVES_PARTS; part++) {
-    const hk_site_lives_t *lives = lives_of(site, part);
+    const hk_site_lives_t *lives = find_lives(site, part);
     if (lives == NULL) continue;
     for (unsigned i = 0; i < HK_SITE_LIVES_EACH; i++) copy_sum(&past->lives[part].blocks_q16[i], &lives->blocks_q16[i]);
   }
 }
 
 void hk_site_begin_all(void) {
-  for (hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) begin(site);
+  for (hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) begin_profile(site);
 }

@@ -3,9 +3,10 @@
  *
  * Many stacks are deep, and most frames of a stack are also in another one. So a site's record has only the frames in
  * which it differs from another site, its stem: the outermost `stem_frames` frames of both are the same. The parts
- * `past` and `lives` are made when they are first needed. A site for whose part there is no room goes without the part.
+ * `past` and `lives` are made when they are first needed. Where there is no room for a part, the site lacks it.
  *
- * Blocks of a named heap or a tag have sites with its label, whose stem is the site of the same stack without one.
+ * A sampled block of a named heap or a tag has a site with that one's label. The stem of such a site is the site of the
+ * same stack without a label.
  */
 #ifndef HK_UNWIND_SITE_H
 #define HK_UNWIND_SITE_H
@@ -19,7 +20,7 @@
 
 HK_C_BEGIN
 
-/* A site has the innermost frames of a longer stack. */
+/* Of a longer stack a site has only the innermost frames. */
 #define HK_SITE_FRAMES_MAX 64
 /* The buckets of lifetimes. Bucket 0 counts blocks that lived for less than 1 ms, bucket i those that lived for 2^(i-1)
  * to 2^i ms. The last bucket also counts all that lived longer. */
@@ -40,8 +41,8 @@ typedef struct {
   _Atomic(uint64_t) block_bytes;
 } hk_site_sums_t;
 
-/* The number of blocks in each bucket of a part of the buckets. Most sites need one part: their blocks live similarly
- * long. */
+/* The numbers of blocks in some of the buckets: a quarter of them. Most sites need one such part, because their blocks
+ * live similarly long. */
 #define HK_SITE_LIVES_PARTS 4
 #define HK_SITE_LIVES_EACH (HK_SITE_LIFETIMES / HK_SITE_LIVES_PARTS)
 typedef struct {
@@ -81,7 +82,8 @@ struct hk_site {
  * NULL: all stacks without room for a site share one. */
 hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count);
 
-/* A label of sites: the named heap or tag of their blocks. Room for a name of 63 bytes, as hk_format_name writes it. */
+/* A label of sites: the named heap or tag of their blocks. It has room for a name of 63 bytes, as hk_format_name writes
+ * it. */
 #define HK_SITE_LABEL_BYTES 256
 typedef struct {
   hk_site_place_t next; /* in the list of all labels */
@@ -89,7 +91,7 @@ typedef struct {
   bool is_tag;
   char name[HK_SITE_LABEL_BYTES];
 } hk_site_label_t;
-/* Chosen: labels are found by a search. Those of further names are "others". */
+/* Chosen: a label is found by a linear search. All names beyond this number share the label "others". */
 #define HK_SITE_LABELS_MAX 128
 
 /* Returns the site of the same stack that has the label, and makes both if needed. Returns the site itself when there

@@ -47,7 +47,7 @@ hk_sandbox_t hk_confine_begin(hk_sandbox_t sandbox) {
   if (hk_process_borrows_memory()) return before;
   if (before < hk_sandbox_filtered) {
     hk_lifecycle_start();
-    hk_lifecycle_look_around();
+    hk_lifecycle_read_settings();
     if (sandbox == hk_sandbox_strict) prepare_heap();
     end_threads();
     hk_os_signal_ignore(true);

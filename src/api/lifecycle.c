@@ -160,11 +160,11 @@ hk_thread_lease_t hk_lifecycle_enter_heapless(void) {
   return hk_thread_enter();
 }
 
-void hk_lifecycle_look_around(void) {
+void hk_lifecycle_read_settings(void) {
   (void)hk_os_huge_setting();
   (void)hk_shard_current();
   (void)hk_os_process_id();
-  hk_dirty_ask_system(hk_os_coarse_ms());
+  hk_dirty_look_at_limit(hk_os_coarse_ms());
 }
 
 void hk_lifecycle_note_filter(void) {
@@ -191,7 +191,7 @@ static void settle_sandbox(void) {
   }
   if (hk_option.sandbox == hk_sandbox_off) hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_none);
   if (hk_option.sandbox != hk_sandbox_on) return;
-  hk_lifecycle_look_around();
+  hk_lifecycle_read_settings();
   hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_filtered);
 }
 

@@ -12,8 +12,9 @@ void hk_lifecycle_start(void);
  * constructor, in whatever order they run. */
 void hk_lifecycle_prepare(void);
 
-/* Reads and stores the system's settings that the library may not read in a sandbox. Called before a sandbox begins. */
-void hk_lifecycle_look_around(void);
+/* Reads and stores those of the system's settings that the library may not read in a sandbox. Called before a sandbox
+ * begins. */
+void hk_lifecycle_read_settings(void);
 
 /* hk_lifecycle_enter for a thread without a heap. */
 hk_thread_lease_t hk_lifecycle_enter_heapless(void);

@@ -20,13 +20,14 @@
 #define BATCH_BYTES HK_SUPERSLAB_BYTES
 #define BATCH_SHARE 4
 
-/* Chosen: after a look, changes of an account are noted as one, the last of them, while the coarse clock shows the same
- * ms (a tick, 1 to 10 ms) and the account's memory in use stays near that look: within half of all memory in use, and
- * in any case 8 MiB, divided among the shards that threads take from at once; within a superslab at least. The clock
- * cannot tell how long a gap between them was, and what the learner decides about is many times as long (measured:
+/* Chosen: after a look, an account's changes are put off and noted as one, at the time of the last of them. That holds
+ * while the coarse clock shows the same ms (a tick, 1 to 10 ms) and the account's memory in use stays near its amount
+ * at the look. All accounts together may differ by half of all memory in use, and by 8 MiB in any case. Each shard that
+ * threads take from at once may differ by an equal part of this amount, and by a superslab at least. Within a tick the
+ * clock does not tell the changes apart, and the learner decides about times many times as long (measured:
  * docs/experiments/2026-11-27-one-look-in-a-tick.md). */
-#define TOGETHER_SHARE 2
-#define TOGETHER_BYTES (4 * HK_SUPERSLAB_BYTES)
+#define IN_USE_CHANGE_SHARE 2
+#define IN_USE_CHANGE_BYTES (4 * HK_SUPERSLAB_BYTES)
 
 /* Chosen: the program has grown when it holds this part more than after the purge thread's last visit. */
 #define GROWN_SHARE 8
@@ -47,8 +48,8 @@ _Atomic(bool) hk_dirty_wants_heaps;
 #define HEAPS_GROWTH_SHARE 64
 #define HEAPS_FORGET_MS 100
 
-/* What the look of an account allows is void when this number has changed: a purge, a visit of the purge thread, or
- * another limit of the system. Written under hk_lock_space, read without it. */
+/* Changes with each purge, each visit of the purge thread and each look at the system's limit. An account's look allows
+ * nothing once this number is another one. Written under hk_lock_space, read without it. */
 static _Atomic(uint32_t) look_version;
 
 static struct {
@@ -58,23 +59,23 @@ static struct {
     size_t wanted_bytes; /* in use when heaps were wanted last */
     uint64_t wanted_ms;
   } heaps;
-  /* A visit has purged memory, or found idle heaps: these may have some to purge too, once the program is quiet. */
+  /* A visit has purged memory, or found idle heaps. Idle heaps may have memory to purge once the program is quiet. */
   bool is_quiet_awaited;
   uint64_t changed_ms;  /* when memory was last taken or freed */
   uint64_t woken_ms;    /* when that first happened after a sleep */
-  struct {              /* of the purge thread, its last one */
-    size_t dirty_bytes; /* that it left */
-    /* The same, and the memory in use; without a purge thread, when the program woke. */
+  struct {              /* the last visit of the purge thread */
+    size_t dirty_bytes; /* at its end */
+    /* In use and dirty at its end; without a purge thread, when the program woke. */
     size_t held_bytes;
     uint64_t at_ms;
     uint64_t next_ms; /* when the next visit is planned */
   } visit;
-  hk_retention_view_t put_off; /* what make_up_locked notes; stacks may have no room for it */
+  hk_retention_view_t put_off; /* what note_put_off_locked notes; a stack may have no room for it */
 } dirty;
 
-static void void_looks_locked(void) { hk_bump_relaxed(&look_version, 1); }
+static void invalidate_looks_locked(void) { hk_bump_relaxed(&look_version, 1); }
 
-/* Takes over the options, which may be read after the first request. */
+/* Gives the retention the price of the options, which may be read after the first request. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
   hk_retention_set_price(&dirty.retention, now_ms, hk_option.mode, !hk_option_is_learning());
 }
@@ -88,9 +89,9 @@ static HK_NOINLINE void set_sums(hk_retention_view_t *view) {
   view->apart_bytes = hk_load_relaxed(&hk_apart_bytes);
 }
 
-/* Notes the changes that were put off, if there are any, for a caller that needs the retention's state. The sums of
- * `changed`, which the caller is changing, are those of its change before; NULL: no account is changing. */
-static void make_up_locked(hk_dirty_account_t *changed) {
+/* Notes the changes that were put off, if there are any. Call it before the retention's state is used. `changed` is the
+ * account that the caller is changing, which counts with the sums after its change before; NULL: none is changing. */
+static void note_put_off_locked(hk_dirty_account_t *changed) {
   uint64_t last_ms = hk_dirty_take_put_off_locked();
   if (HK_LIKELY(last_ms == 0)) return;
   dirty.put_off.now_ms = last_ms;
@@ -103,7 +104,7 @@ static void make_up_locked(hk_dirty_account_t *changed) {
   dirty.changed_ms = hk_larger(dirty.changed_ms, last_ms);
 }
 
-/* Makes sure that the learner has its price. */
+/* Follows the options where the retention has another price, or does not learn as they say. */
 HK_INLINE void look_at_options_locked(uint64_t now_ms) {
   const hk_retention_t *retention = &dirty.retention;
   if (HK_UNLIKELY(!hk_retention_has_price(retention, hk_option.mode) ||
@@ -127,8 +128,8 @@ static size_t held(const hk_retention_view_t *now) { return hk_add_saturating(no
 
 /* ---- How much may be dirty. */
 
-/* Above a limit that is not by age, a batch is purged at once. Memory that is too old grows by little at a time: it
- * is purged when it is a batch, and nothing younger goes with it. */
+/* Memory above a limit that is not by age is purged with a batch more, so that the next release does not purge again.
+ * Memory that is too old grows by little at a time. It is purged when it is a batch, and no younger memory with it. */
 static hk_purge_verdict_t verdict_by(const hk_retention_limit_t *limit, size_t dirty_bytes) {
   size_t batch = hk_smaller(limit->bytes / BATCH_SHARE, BATCH_BYTES);
   bool is_by_age = limit->cause == hk_purge_too_old;
@@ -165,12 +166,12 @@ static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pr
   hk_store_relaxed(&hk_dirty_wants_heaps, true);
 }
 
-static HK_NOINLINE void look_at_limit_locked(const hk_retention_view_t *now, const hk_retention_limit_t *limit,
-                                             hk_purge_verdict_t *verdict) {
+static HK_NOINLINE void judge_limit_locked(const hk_retention_view_t *now, const hk_retention_limit_t *limit,
+                                           hk_purge_verdict_t *verdict) {
   hk_pressure_view_t pressed = hk_retention_pressed(now);
   note_near_limit_locked(now->now_ms, &pressed);
   if (HK_HARDENED) verdict->is_apart_too_much = hk_apart_note_limit(&dirty.retention.pressure, &pressed);
-  verdict->is_system_look_due = hk_pressure_is_due(&dirty.retention.pressure, &pressed);
+  verdict->is_limit_look_due = hk_pressure_is_due(&dirty.retention.pressure, &pressed);
   if (verdict->is_too_much && now->dirty_bytes <= limit->unlimited_bytes) hk_stat_add(hk_stat_near_limit, 1);
 }
 
@@ -182,7 +183,7 @@ static hk_purge_verdict_t judge_locked(const hk_retention_view_t *now) {
     if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_is_near_limit))) forget_limit_locked();
     if (HK_HARDENED) hk_apart_forget_limit();
   } else {
-    look_at_limit_locked(now, &limit, &verdict);
+    judge_limit_locked(now, &limit, &verdict);
   }
   return verdict;
 }
@@ -208,9 +209,9 @@ static void expect_visit_locked(const hk_retention_view_t *now) {
   if (now->dirty_bytes > dirty.visit.dirty_bytes && !is_soon && !was_just_now) hk_purge_wakeup_expect_locked();
 }
 
-/* Leaves memory that is too old to the purge thread. Where none runs, it is left while the program has just woken,
- * unless much more was mapped beside it. Threads that take or free are not delayed. Memory that grew too old during
- * a sleep is likely to be requested soon, even if the first request found none of its size. */
+/* Leaves memory that is too old to the purge thread, so that threads that take or free are not delayed. Without a purge
+ * thread, leaves it while the program has just woken: memory that grew too old during a sleep is likely to be requested
+ * soon, even if the first request found none of its size. Leaves none when the program has grown much. */
 static void leave_old_locked(const hk_retention_view_t *now, hk_purge_verdict_t *verdict) {
   if (HK_LIKELY(verdict->cause != hk_purge_too_old || !verdict->is_too_much)) return;
   bool has_just_woken = now->now_ms < hk_add_saturating(dirty.woken_ms, asleep_ms());
@@ -232,62 +233,63 @@ bool hk_dirty_put_off_locked(hk_dirty_account_t *account, uint64_t now_ms) {
   bool is_same = now_ms == account->look.at_ms && hk_load_relaxed(&look_version) == account->look.version &&
                  hk_option.retain == account->look.retain_bytes &&
                  hk_option.memory_limit == account->look.memory_limit_bytes;
-  if (!account->look.is_calm || !is_same || most - least > account->look.together_bytes) return false;
+  if (!account->look.may_put_off || !is_same || most - least > account->look.in_use_change_bytes) return false;
   bool is_within = sums.dirty_bytes <= account->look.most_dirty_bytes &&
                    sums.in_use_bytes + sums.dirty_bytes < account->look.most_held_bytes;
   if (!is_within || hk_load_relaxed(&hk_recording_state.is_on)) return false;
   if (account->touched_bytes != 0 && account->look.is_refault_possible) return false;
   account->touched_bytes = 0;
   hk_dirty_end_change_locked(account);
-  hk_store_release(&account->put_off_ms, now_ms); /* with hk_dirty_take_put_off_locked: the sums come first */
+  hk_store_release(&account->put_off_ms, now_ms); /* pairs with hk_dirty_take_put_off_locked: the sums come first */
   return true;
 }
 
-/* Returns up to what an account may see one sum grow from `seen`, so that `of_all` stays within `most`: each of
- * `shares` shards may grow as much. Of memory in use these are the shards that threads take from at once, and of dirty
- * memory all: one thread may free what others took. A shard that looks again gets a new share, while the others still
- * have theirs, and a thread may move to a shard that had none: until the clock moves, all may have up to twice
- * `most`. */
+/* Returns the bound for a sum that an account sees as `seen`, so that the same sum of all accounts, `of_all`, stays
+ * within `most`: each of `shares` shards may grow by an equal part of the rest. Memory in use has a share for each
+ * shard that threads take from at once, and dirty memory one for each shard, because one thread may free what others
+ * took. A shard that looks again gets a new share while the others still have theirs, and a thread may move to a shard
+ * that had none. So until the clock moves, all may have up to twice `most`. */
 static HK_NOINLINE size_t share_of(size_t shares, size_t seen, size_t of_all, size_t most) {
   return hk_add_saturating(seen, hk_subtract_to_zero(most, of_all) / shares);
 }
 
 /* Returns by how much the memory in use of all shards may change before the next looks. Half of that memory is too much
  * where a limit would be felt after such a growth. */
-static size_t together_bytes(const hk_retention_view_t *now) {
+static size_t in_use_change_bytes(const hk_retention_view_t *now) {
   hk_pressure_view_t grown = hk_retention_pressed(now);
-  size_t bytes = now->in_use_bytes / TOGETHER_SHARE;
+  size_t bytes = now->in_use_bytes / IN_USE_CHANGE_SHARE;
   grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, bytes);
-  bool is_felt = bytes > TOGETHER_BYTES && hk_pressure_is_felt(&dirty.retention.pressure, &grown);
-  return is_felt ? TOGETHER_BYTES : hk_larger(bytes, TOGETHER_BYTES);
+  bool is_felt = bytes > IN_USE_CHANGE_BYTES && hk_pressure_is_felt(&dirty.retention.pressure, &grown);
+  return is_felt ? IN_USE_CHANGE_BYTES : hk_larger(bytes, IN_USE_CHANGE_BYTES);
 }
 
-/* Decides whether the account's next changes may be put off: not near a limit on memory, nor where something is to be
- * done. A program that stops after such a change keeps what might stay at this look. This function is not inline, so
- * that the registers that it saves take no stack from the learner's calls below hk_dirty_look_locked. */
-static HK_NOINLINE void note_calm_locked(hk_dirty_account_t *account, const hk_retention_view_t *now,
-                                         const hk_purge_verdict_t *verdict) {
+/* Decides whether the account's next changes may be put off, and how far they may go. They may not near a limit on
+ * memory, nor while the verdict requires work. A program that stops after such a change keeps as much as could stay at
+ * this look. This function is not inline, so that the registers that it saves take no stack from the learner's calls
+ * below hk_dirty_look_locked. */
+static HK_NOINLINE void allow_put_off_locked(hk_dirty_account_t *account, const hk_retention_view_t *now,
+                                             const hk_purge_verdict_t *verdict) {
   size_t most = verdict->most_bytes;
   if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
   if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
   size_t shards = hk_larger(hk_load_relaxed(&hk_shard_at_once), 1);
-  size_t together = hk_larger(together_bytes(now) / shards, HK_SUPERSLAB_BYTES);
+  size_t change = hk_larger(in_use_change_bytes(now) / shards, HK_SUPERSLAB_BYTES);
   hk_pressure_view_t grown = hk_retention_pressed(now); /* by all that may be put off */
-  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, shards * together);
+  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, shards * change);
   most = hk_pressure_limit(&dirty.retention.pressure, &grown, most);
   bool counts_lazy = now->lazy_bytes != 0 && hk_dirty_limit_bytes_locked() != 0; /* a limit counts that memory too */
   bool is_near = counts_lazy || hk_pressure_is_felt(&dirty.retention.pressure, &grown);
   size_t most_held = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
-  most_held = hk_subtract_to_zero(most_held, now->apart_bytes); /* the accounts are without */
+  most_held = hk_subtract_to_zero(most_held, now->apart_bytes); /* the accounts do not count it */
   most_held = hk_smaller(most_held, hk_purge_wakeup_next_look_bytes_locked(held(now)));
   hk_dirty_sums_t seen = hk_dirty_sums_seen_by(account);
   bool has_shard = account != &hk_dirty_extents;
   size_t dirty_shares = has_shard ? hk_larger(hk_load_relaxed(&hk_shard_used), 1) : 1;
-  account->look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
+  account->look.may_put_off = !is_near && !verdict->is_too_much && !verdict->is_limit_look_due;
   account->look.at_ms = now->now_ms;
   account->look.version = hk_load_relaxed(&look_version);
   account->look.in_use_bytes = seen.in_use_bytes;
-  account->look.together_bytes = together;
+  account->look.in_use_change_bytes = change;
   account->look.most_dirty_bytes = share_of(dirty_shares, seen.dirty_bytes, now->dirty_bytes, most);
   account->look.most_held_bytes =
       share_of(has_shard ? shards : 1, seen.in_use_bytes + seen.dirty_bytes, held(now), most_held);
@@ -309,7 +311,7 @@ static size_t purgeable_at_peak(const hk_retention_view_t *now) {
 
 hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_account_t *account, uint64_t now_ms) {
   hk_dirty_note_age_locked(account);
-  make_up_locked(account);
+  note_put_off_locked(account);
   hk_retention_view_t now = view_locked(now_ms);
   note_touched_locked(account, &now);
   hk_retention_note_change(&dirty.retention, &now);
@@ -321,7 +323,7 @@ hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_account_t *account, uint64_t no
   hk_purge_verdict_t verdict = judge_locked(&now);
   leave_old_locked(&now, &verdict);
   verdict.is_wakeup_sent = send_wakeup_locked(&now);
-  note_calm_locked(account, &now, &verdict);
+  allow_put_off_locked(account, &now, &verdict);
   hk_dirty_end_change_locked(account);
   verdict.is_peak_look_due = !verdict.is_too_much &&
                              hk_peak_is_due(&dirty.peak, &dirty.retention.learn.price, now_ms, purgeable_at_peak(&now));
@@ -332,10 +334,10 @@ static void note_limit_locked(uint64_t now_ms, const hk_os_memory_limit_t *seen)
   hk_retention_view_t now = view_locked(now_ms);
   hk_pressure_view_t pressed = hk_retention_pressed(&now);
   hk_pressure_note(&dirty.retention.pressure, &pressed, seen);
-  void_looks_locked(); /* the limit may be another one */
+  invalidate_looks_locked(); /* the limit may be another one */
 }
 
-void hk_dirty_ask_system(uint64_t now_ms) {
+void hk_dirty_look_at_limit(uint64_t now_ms) {
   hk_os_memory_limit_t seen;
   if (!hk_os_memory_limit(&seen)) return;
   hk_lock_acquire(hk_lock_space);
@@ -362,21 +364,21 @@ void hk_dirty_settle_peak(size_t returned_bytes, size_t purged_bytes) {
 void hk_dirty_repair(void) { dirty.peak = (hk_peak_t){0}; }
 
 void hk_dirty_note_purged_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
-  make_up_locked(NULL);
+  note_put_off_locked(NULL);
   hk_retention_view_t now = view_locked(now_ms);
   hk_retention_note_purged(&dirty.retention, &now, cause, bytes);
-  void_looks_locked(); /* the program may want the purged memory again */
+  invalidate_looks_locked(); /* memory that is touched from now on may be the purged one */
 }
 
 void hk_dirty_forget_locked(void) {
-  make_up_locked(NULL);
+  note_put_off_locked(NULL);
   hk_retention_forget(&dirty.retention);
 }
 
 /* ---- Without a change. */
 
-/* Returns when the program is quiet, or became so. Chosen: three quarters of the break-even time. At the balanced
- * price that leaves half a second to purge everything within two. */
+/* Returns the time from which on the program is quiet. Chosen: three quarters of the break-even time after the last
+ * change. At the balanced price that leaves half a second to purge everything within two seconds. */
 static uint64_t quiet_ms(void) {
   return dirty.changed_ms + hk_price_break_even_ms(&dirty.retention.learn.price) * 3 / 4;
 }
@@ -385,7 +387,7 @@ static bool is_quiet_locked(uint64_t now_ms) { return now_ms >= quiet_ms(); }
 
 bool hk_dirty_is_quiet(uint64_t now_ms, uint64_t *since_ms) {
   hk_lock_acquire(hk_lock_space);
-  make_up_locked(NULL);
+  note_put_off_locked(NULL);
   hk_retention_view_t now = view_locked(now_ms);
   hk_learn_note(&dirty.retention.learn, now_ms, now.in_use_bytes);
   *since_ms = dirty.changed_ms;
@@ -409,12 +411,13 @@ void hk_dirty_await_quiet(void) {
 
 void hk_dirty_stay_quiet(uint64_t since_ms) {
   hk_lock_acquire(hk_lock_space);
-  make_up_locked(NULL);
+  note_put_off_locked(NULL);
   dirty.changed_ms = since_ms;
   hk_lock_release(hk_lock_space);
 }
 
-/* Nothing of the memory that may stay in any case is due before the program is quiet. */
+/* Returns the time until the purge thread's next visit, which leaves `left_bytes` dirty. Memory that may stay in any
+ * case is not due before the program is quiet. */
 static uint64_t wait_for_ms(const hk_retention_view_t *now, size_t left_bytes) {
   uint64_t due_ms;
   bool is_due =
@@ -425,10 +428,10 @@ static uint64_t wait_for_ms(const hk_retention_view_t *now, size_t left_bytes) {
 }
 
 hk_purge_verdict_t hk_dirty_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
-  make_up_locked(NULL);
+  note_put_off_locked(NULL);
   hk_retention_view_t now = view_locked(now_ms);
   bool is_quiet = now.is_quiet = is_quiet_locked(now_ms);
-  void_looks_locked(); /* the purge thread may expect a wake-up from now on */
+  invalidate_looks_locked(); /* the purge thread may expect a wake-up from now on */
   hk_retention_note_visit(&dirty.retention, &now);
   hk_purge_verdict_t verdict = judge_locked(&now);
   size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.dirty_bytes) : now.dirty_bytes;
@@ -469,7 +472,7 @@ void hk_dirty_copy_learned(hk_learn_t *copy) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   look_at_options_locked(now_ms);
-  make_up_locked(NULL);
+  note_put_off_locked(NULL);
   *copy = dirty.retention.learn;
   hk_lock_release(hk_lock_space);
 }
@@ -478,7 +481,7 @@ hk_learn_record_verdict_t hk_dirty_import_learned(const unsigned char *bytes, si
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   look_at_options_locked(now_ms);
-  make_up_locked(NULL);
+  note_put_off_locked(NULL);
   hk_learn_record_verdict_t verdict = hk_learn_import(&dirty.retention.learn, bytes, length);
   hk_lock_release(hk_lock_space);
   return verdict;

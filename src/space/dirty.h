@@ -26,13 +26,14 @@ extern HK_HIDDEN _Atomic(bool) hk_dirty_wants_heaps;
 
 /* `now_ms` is hk_os_coarse_ms(), read before a lock was taken. These functions require the account's lock. */
 
-/* Notes that `bytes` of the account that are not resident are about to be touched. The end of the change judges it. */
+/* Notes that `bytes` of the account that are not resident are about to be touched. The end of the change tells whether
+ * they are a refault. */
 HK_INLINE void hk_dirty_note_touched_locked(hk_dirty_account_t *account, size_t bytes) {
   account->touched_bytes += bytes;
 }
 
-/* Ends a change that may be noted later: a small one that follows another within the same ms of the coarse clock
- * (measured: docs/experiments/2026-11-26-runs.md). False: call hk_dirty_look_locked now. */
+/* Ends a change and puts off noting it, if it is a small one that follows a look within the same ms of the coarse clock
+ * (measured: docs/experiments/2026-11-26-runs.md). Returns false when the caller is to call hk_dirty_look_locked. */
 bool hk_dirty_put_off_locked(hk_dirty_account_t *account, uint64_t now_ms);
 
 /* These functions require hk_lock_space. */
@@ -44,13 +45,13 @@ typedef struct {
   bool is_too_much;       /* more memory is dirty than may be */
   hk_purge_cause_t cause; /* of is_too_much */
   bool is_apart_too_much; /* call hk_class_slabs_purge_excess (space/apart.h) */
-  /* call hk_dirty_ask_system, and look again. */
-  bool is_system_look_due;
-  bool is_peak_look_due; /* call hk_dirty_look_at_peak */
-  bool is_wakeup_sent;   /* call hk_purge_wakeup_wake */
+  bool is_limit_look_due; /* call hk_dirty_look_at_limit, then hk_dirty_look_locked again */
+  bool is_peak_look_due;  /* call hk_dirty_look_at_peak */
+  bool is_wakeup_sent;    /* call hk_purge_wakeup_wake */
 } hk_purge_verdict_t;
 
-/* Notes a change of an account and judges it. Requires the account's lock too. */
+/* A look: notes a change of an account, and returns the verdict on all dirty memory. Requires the account's lock
+ * too. */
 hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_account_t *account, uint64_t now_ms);
 
 /* Notes that `bytes` are being purged. */
@@ -62,7 +63,8 @@ void hk_dirty_forget_locked(void);
 /* Returns the memory limit in force: the lower one of the option's and the system's at the last look; 0: none. */
 size_t hk_dirty_limit_bytes_locked(void);
 
-/* Judges for the purge thread, without a change of the sums. Sets the time until its next visit, in ms. */
+/* Returns the verdict for a visit of the purge thread, without a change of the sums. Sets the time until its next
+ * visit. */
 hk_purge_verdict_t hk_dirty_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
 
 /* Sets what purging a MiB and faulting it in again cost, in ns of CPU time (hk_retention_set_costs). */
@@ -75,11 +77,11 @@ void hk_dirty_check_locked(void);
 
 /* These functions take the lock themselves. */
 
-/* Ends the visit, after the purge that its verdict required. */
+/* Ends a visit, after the purge that its verdict required. */
 void hk_dirty_end_visit(void);
 
-/* Asks the system how near its memory limit is. */
-void hk_dirty_ask_system(uint64_t now_ms);
+/* Asks the system for its memory limit and its pressure, and notes them. Later looks judge by them. */
+void hk_dirty_look_at_limit(uint64_t now_ms);
 
 /* Asks the system for the process's peak. Returns how many dirty bytes the caller is to purge as it rises
  * (policy/peak.h), and sets how many stay in any case. */
@@ -91,8 +93,8 @@ void hk_dirty_settle_peak(size_t returned_bytes, size_t purged_bytes);
 /* For a child of fork, while it has one thread: forgets the peak, because the child has one of its own. */
 void hk_dirty_repair(void);
 
-/* Returns whether the program is quiet: it has taken and freed nothing for most of the break-even time. Sets since
- * when. */
+/* Returns whether the program is quiet: it has taken and freed nothing for most of the break-even time. Sets
+ * `*since_ms` to the time of its last change. */
 bool hk_dirty_is_quiet(uint64_t now_ms, uint64_t *since_ms);
 
 /* Returns the time after which a thread counts as asleep. Chosen: two fifths of the break-even time without a slow
@@ -102,7 +104,7 @@ uint64_t hk_dirty_asleep_ms(void);
 /* Makes the purge thread come as soon as the program is quiet, also if nothing is dirty at its next visit. */
 void hk_dirty_await_quiet(void);
 
-/* Sets the time of the last change back: frees by the purge thread itself are no activity of the program. */
+/* Sets the time of the last change back to `since_ms`: frees by the purge thread are no activity of the program. */
 void hk_dirty_stay_quiet(uint64_t since_ms);
 
 /* hk_dirty_limit_bytes_locked, for callers without the lock. */
@@ -111,7 +113,7 @@ size_t hk_dirty_limit_bytes(void);
 /* Copies the state of the learner, as it is now. */
 void hk_dirty_copy_learned(hk_learn_t *copy);
 
-/* Continues from the record of an earlier run, if it is good. */
+/* Makes the learner continue from the record of an earlier run, if it is good. Returns the verdict on it. */
 hk_learn_record_verdict_t hk_dirty_import_learned(const unsigned char *bytes, size_t length);
 
 #endif /* HK_SPACE_DIRTY_H */

@@ -7,8 +7,8 @@
 hk_dirty_account_t hk_dirty_slabs[HK_SHARD_MAX];
 hk_dirty_account_t hk_dirty_extents;
 
-/* No extent is younger, nor was a superslab at the last look at its shard. Written under hk_lock_space, read by holders
- * of an account's lock. */
+/* No extent has a higher age, and no superslab had one at the last look at its shard. Written under hk_lock_space, read
+ * by holders of an account's lock. */
 static _Atomic(uint64_t) newest_age;
 
 HK_NOINLINE hk_dirty_sums_t hk_dirty_sums_of_slabs(void) {
@@ -55,8 +55,8 @@ void hk_dirty_note_age_locked(hk_dirty_account_t *account) {
   if (age > hk_load_relaxed(&newest_age)) hk_store_relaxed(&newest_age, age);
 }
 
-/* A thread that reads the sums meanwhile may miss what moves, or count it twice: up to a superslab, for a moment. What
- * the last change left may be less than what moves: slabs also come and go without a change that ends. */
+/* A thread that reads the sums meanwhile may miss what moves, or count it twice: up to a superslab, for a moment. The
+ * sums at the end of the last change may be less than what moves: slabs also come and go without such an end. */
 void hk_dirty_move_locked(hk_dirty_account_t *from, hk_dirty_account_t *to, const hk_dirty_sums_t *sums) {
   size_t held_bytes = sums->in_use_bytes + sums->dirty_bytes;
   hk_bump_relaxed(&to->in_use_bytes, sums->in_use_bytes);

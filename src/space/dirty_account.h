@@ -25,19 +25,19 @@ typedef struct {
   _Atomic(size_t) dirty_bytes; /* free, and not purged */
   /* Free slabs that were purged lazily: they are not dirty, and the system may not have taken them yet. */
   _Atomic(size_t) lazy_bytes;
-  _Atomic(uint64_t) last_age; /* the youngest of this account */
-  /* When the last change was made that is not noted yet; 0: none. Set by the holder of the account's lock, cleared
-   * under hk_lock_space by the thread that notes it. */
+  _Atomic(uint64_t) last_age; /* the highest of this account */
+  /* The time of the last change that was put off and is not noted yet; 0: none. Set by the holder of the account's
+   * lock, cleared under hk_lock_space by the thread that notes the change. */
   _Atomic(uint64_t) put_off_ms;
   size_t touched_bytes;      /* noted as about to be touched since the last change ended */
   size_t ended_in_use_bytes; /* as the last change left them */
   size_t ended_dirty_bytes;
-  struct {        /* the last look at a change of this account */
-    bool is_calm; /* the next change may be put off ... */
+  struct {            /* the last look at a change of this account */
+    bool may_put_off; /* the next change may be put off ... */
     uint64_t at_ms;
     uint32_t version;    /* ... until the numbers below are void (dirty.c, look_version), ... */
-    size_t in_use_bytes; /* ... within `together_bytes` of these in use that the account sees (dirty.c), ... */
-    size_t together_bytes;
+    size_t in_use_bytes; /* ... within `in_use_change_bytes` of these in use that the account sees (dirty.c), ... */
+    size_t in_use_change_bytes;
     size_t most_dirty_bytes; /* ... up to these dirty, ... */
     size_t most_held_bytes;  /* ... below these in use and dirty, ... */
     size_t retain_bytes;     /* ... while the options are these */
@@ -87,27 +87,27 @@ HK_INLINE hk_dirty_sums_t hk_dirty_sums_seen_by(hk_dirty_account_t *account) {
 HK_INLINE size_t hk_dirty_total(void) { return hk_dirty_sums().dirty_bytes; }
 HK_INLINE size_t hk_dirty_in_use(void) { return hk_dirty_sums().in_use_bytes; }
 
-/* Ends a change, which is noted now or put off. Requires the account's lock. */
+/* Stores the sums at the end of a change, which is noted now or put off. Requires the account's lock. */
 HK_INLINE void hk_dirty_end_change_locked(hk_dirty_account_t *account) {
   account->ended_in_use_bytes = hk_load_relaxed(&account->in_use_bytes);
   account->ended_dirty_bytes = hk_load_relaxed(&account->dirty_bytes);
 }
 
-/* Returns when the last change was made that was put off, and clears that; 0 when there was none. Requires
+/* Returns the time of the last change that was put off, and clears that time; 0 when there was none. Requires
  * hk_lock_space. The exchange comes before the caller reads the sums, and the account's holder sets the time after it
- * has changed them: a change that is missed here is noted by the next call. */
+ * has changed them. So a change that is missed here is noted after the next call. */
 uint64_t hk_dirty_take_put_off_locked(void);
 
 /* Returns the next age for memory of the account. Requires the account's lock. Ages grow: the lower one is older. Never
  * 0. Ages of different shards follow each other about in the order of time. */
 uint64_t hk_dirty_next_age_locked(hk_dirty_account_t *account);
 
-/* Makes the ages of other shards that follow higher than those of this account. Requires the account's lock and
+/* Makes later ages of all accounts higher than this account's ages so far. Requires the account's lock and
  * hk_lock_space. */
 void hk_dirty_note_age_locked(hk_dirty_account_t *account);
 
-/* Moves sums from one account to another. The sums of all stay: no look follows, and what both may put off moves too.
- * Requires the locks of both. */
+/* Moves sums from one account to another. The sums of all accounts stay, so no look follows. What each account may put
+ * off moves too. Requires the locks of both. */
 void hk_dirty_move_locked(hk_dirty_account_t *from, hk_dirty_account_t *to, const hk_dirty_sums_t *sums);
 
 #endif /* HK_SPACE_DIRTY_ACCOUNT_H */

@@ -269,9 +269,10 @@ static bool look_locked(hk_dirty_account_t *account, uint64_t now_ms, hk_purge_v
   return hk_huge_is_due_locked(now_ms);
 }
 
-/* Looks again with the system's answer. A wake-up that the first look sent stays sent: no later look sends it again. */
-static HK_COLD hk_purge_verdict_t look_with_system(uint64_t now_ms, bool is_wakeup_sent) {
-  hk_dirty_ask_system(now_ms);
+/* Looks at the system's limit, and then at the change again. The first look may have sent a wake-up, which the second
+ * does not send again. */
+static HK_COLD hk_purge_verdict_t look_with_limit(uint64_t now_ms, bool is_wakeup_sent) {
+  hk_dirty_look_at_limit(now_ms);
   hk_lock_acquire(hk_lock_space);
   hk_purge_verdict_t verdict = hk_dirty_look_locked(&hk_dirty_extents, now_ms);
   hk_lock_release(hk_lock_space);
@@ -289,7 +290,7 @@ static HK_NOINLINE void purge_at_peak(uint64_t now_ms) {
 
 /* Does what a look has found, without a lock. */
 static void follow_verdict(hk_purge_verdict_t *verdict, bool is_huge_due, uint64_t now_ms) {
-  if (HK_UNLIKELY(verdict->is_system_look_due)) *verdict = look_with_system(now_ms, verdict->is_wakeup_sent);
+  if (HK_UNLIKELY(verdict->is_limit_look_due)) *verdict = look_with_limit(now_ms, verdict->is_wakeup_sent);
   purge_by(verdict);
   if (HK_UNLIKELY(verdict->is_peak_look_due)) purge_at_peak(now_ms);
   if (HK_UNLIKELY(is_huge_due)) hk_huge_look(now_ms);
@@ -337,8 +338,8 @@ static hk_purge_verdict_t visit(uint64_t now_ms, uint64_t *wait_ms) {
 uint64_t hk_purge_visit(uint64_t now_ms) {
   uint64_t wait_ms;
   hk_purge_verdict_t verdict = visit(now_ms, &wait_ms);
-  if (verdict.is_system_look_due) {
-    hk_dirty_ask_system(now_ms);
+  if (verdict.is_limit_look_due) {
+    hk_dirty_look_at_limit(now_ms);
     verdict = visit(now_ms, &wait_ms); /* no change of the sums: the program may be quiet */
   }
   purge_by(&verdict);

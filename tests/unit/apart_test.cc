@@ -26,7 +26,7 @@ void BeginBelowTheLimit(size_t in_use_bytes = kInUse, size_t apart_bytes = kApar
   fake_os_set_memory_limit(kLimit, in_use_bytes + apart_bytes, 0);
   KeepApart(apart_bytes);
   Change(1000, in_use_bytes, 0);
-  hk_dirty_ask_system(1000);
+  hk_dirty_look_at_limit(1000);
 }
 
 HK_FRESH_TEST(Apart, ItsRoomIsALesserShareWhereMemoryIsDear) {
@@ -66,7 +66,7 @@ HK_FRESH_TEST(Apart, DirtyMemoryLeavesItItsRoom) {
 HK_FRESH_TEST(Apart, BelowTheUsersLimitToo) {
   BeginBelowTheLimit();
   fake_os_set_memory_limit(0, 0, 0);
-  hk_dirty_ask_system(1000);
+  hk_dirty_look_at_limit(1000);
   hk_option.memory_limit = kLimit;
   EXPECT_EQ(Change(2000, kInUse, HK_MIB).most_bytes, kNear - kInUse - kApart);
 }
@@ -86,17 +86,17 @@ HK_FRESH_TEST(Apart, ChangesThatArePutOffDoNotPassTheNextLook) {
   BeginBelowTheLimit(kMuchInUse, kLittleApart);
   size_t growth = (kFull - kMuchInUse - kLittleApart) / HK_PRESSURE_GROWTH_SHARE;
   ASSERT_LT(growth, kMuchInUse / 2);
-  EXPECT_FALSE(Change(1001, kMuchInUse, 0).is_system_look_due);
-  EXPECT_FALSE(Change(1001, kMuchInUse + growth - 1, 0).is_system_look_due);
-  EXPECT_TRUE(Change(1001, kMuchInUse + growth, 0).is_system_look_due) << "in the same ms";
+  EXPECT_FALSE(Change(1001, kMuchInUse, 0).is_limit_look_due);
+  EXPECT_FALSE(Change(1001, kMuchInUse + growth - 1, 0).is_limit_look_due);
+  EXPECT_TRUE(Change(1001, kMuchInUse + growth, 0).is_limit_look_due) << "in the same ms";
 }
 
 HK_FRESH_TEST(Apart, MemoryThatComesApartIsNoLoss) {
   BeginBelowTheLimit();
   size_t growth = (kFull - kInUse - kApart) / HK_PRESSURE_GROWTH_SHARE;
   KeepApart(kApart + kInUse);
-  EXPECT_FALSE(Change(1001, 0, 0).is_system_look_due);
-  EXPECT_TRUE(Change(1002, growth, 0).is_system_look_due);
+  EXPECT_FALSE(Change(1001, 0, 0).is_limit_look_due);
+  EXPECT_TRUE(Change(1002, growth, 0).is_limit_look_due);
 }
 
 }  // namespace

@@ -73,8 +73,8 @@ HK_FRESH_TEST(DirtyPutOff, AMemoryLimitThatComesLateIsFollowed) {
 // The system's limit is seen by the look that follows the question, in the same ms and with the same sums.
 HK_FRESH_TEST(DirtyPutOff, TheSystemsLimitIsFollowedAtOnce) {
   fake_os_set_memory_limit(64 * HK_MIB, 62 * HK_MIB, 0);
-  EXPECT_TRUE(Change(1000, 62 * HK_MIB, 0).is_system_look_due);
-  hk_dirty_ask_system(1000);
+  EXPECT_TRUE(Change(1000, 62 * HK_MIB, 0).is_limit_look_due);
+  hk_dirty_look_at_limit(1000);
   (void)Look(1000);
   EXPECT_TRUE(hk_load_relaxed(&hk_dirty_is_near_limit));
 }
@@ -110,8 +110,8 @@ HK_FRESH_TEST(DirtyPutOff, BesideLazilyPurgedMemoryALimitIsAHindrance) {
 
 HK_FRESH_TEST(DirtyPutOff, ALimitOfTheSystemIsNoHindranceBelowHalfOfIt) {
   fake_os_set_memory_limit(400 * HK_MIB, 100 * HK_MIB, 0);
-  EXPECT_TRUE(Change(1000, 60 * HK_MIB, 0).is_system_look_due);
-  hk_dirty_ask_system(1000);
+  EXPECT_TRUE(Change(1000, 60 * HK_MIB, 0).is_limit_look_due);
+  hk_dirty_look_at_limit(1000);
   EXPECT_TRUE(ArePutOff(1001, 60 * HK_MIB));
   EXPECT_FALSE(ArePutOff(1010, 160 * HK_MIB)) << "others have 40 MiB";
 }
@@ -119,7 +119,7 @@ HK_FRESH_TEST(DirtyPutOff, ALimitOfTheSystemIsNoHindranceBelowHalfOfIt) {
 HK_FRESH_TEST(DirtyPutOff, NothingIsPutOffWhenTheLimitHasJustBecomeKnown) {
   fake_os_set_memory_limit(64 * HK_MIB, 62 * HK_MIB, 0);
   Change(1000, 4 * HK_MIB, 0);
-  hk_dirty_ask_system(1000);
+  hk_dirty_look_at_limit(1000);
   (void)Look(1000);
   EXPECT_TRUE(hk_load_relaxed(&hk_dirty_is_near_limit));
 }
@@ -127,11 +127,11 @@ HK_FRESH_TEST(DirtyPutOff, NothingIsPutOffWhenTheLimitHasJustBecomeKnown) {
 // The next look at the system is due when a quarter of the room below 19 twentieths of the limit is used: at 20.2 MiB.
 HK_FRESH_TEST(DirtyPutOff, AGrowthThatTheSystemIsToSeeIsNotPutOff) {
   fake_os_set_memory_limit(64 * HK_MIB, 20 * HK_MIB, 0);
-  EXPECT_TRUE(Change(1000, 10 * HK_MIB, 0).is_system_look_due);
-  hk_dirty_ask_system(1000);
-  EXPECT_FALSE(Change(1001, 19 * HK_MIB, 0).is_system_look_due);
-  EXPECT_FALSE(Change(1001, 20 * HK_MIB, 0).is_system_look_due);
-  EXPECT_TRUE(Change(1001, 21 * HK_MIB, 0).is_system_look_due);
+  EXPECT_TRUE(Change(1000, 10 * HK_MIB, 0).is_limit_look_due);
+  hk_dirty_look_at_limit(1000);
+  EXPECT_FALSE(Change(1001, 19 * HK_MIB, 0).is_limit_look_due);
+  EXPECT_FALSE(Change(1001, 20 * HK_MIB, 0).is_limit_look_due);
+  EXPECT_TRUE(Change(1001, 21 * HK_MIB, 0).is_limit_look_due);
 }
 
 // Needed and dirty memory stay below 160 MiB, four fifths of the limit. The option allows more than that.
@@ -139,7 +139,7 @@ HK_FRESH_TEST(DirtyPutOff, EachChangeIsJudgedWhereALimitAllowsNoMoreDirtyMemory)
   hk_option.memory_limit = 200 * HK_MIB;
   hk_option.retain = HK_GIB;
   EXPECT_FALSE(Change(1000, 96 * HK_MIB, 61 * HK_MIB).is_too_much);
-  hk_dirty_ask_system(1000); /* the first look asks for it; the system has no limit */
+  hk_dirty_look_at_limit(1000); /* the first look asks for it; the system has no limit */
   EXPECT_FALSE(Look(1000).is_too_much);
   EXPECT_FALSE(Change(1000, 97 * HK_MIB, 62 * HK_MIB).is_too_much);
   hk_purge_verdict_t verdict = Change(1000, 97 * HK_MIB, 64 * HK_MIB);

@@ -39,7 +39,7 @@ Ended ChangeOf(unsigned shard, uint64_t now_ms, size_t in_use_bytes, size_t dirt
 // The first look of all is not calm: it has the system asked for a limit.
 void SetUp(unsigned shards) {
   SetShards(shards);
-  hk_dirty_ask_system(1);
+  hk_dirty_look_at_limit(1);
   Look(1);
 }
 
@@ -99,7 +99,7 @@ HK_FRESH_TEST(DirtyShards, TwoThreadsPutOffNoMoreThanMany) {
   constexpr unsigned kShards = 16;
   fake_os_set_cpu_count(kShards);
   hk_shard_note_threads(2);
-  hk_dirty_ask_system(1);
+  hk_dirty_look_at_limit(1);
   Look(1);
   hk_option.retain = 0;
   ChangeOf(0, 1000, 120 * HK_MIB, 0);

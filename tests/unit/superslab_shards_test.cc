@@ -92,7 +92,7 @@ HK_FRESH_TEST(SuperslabShards, LazySlabsMoveToo) {
 HK_FRESH_TEST(SuperslabShards, WhatMovesMayBeMoreThanTheLastChangeLeft) {
   RetainEverything();
   SetShards(2);
-  hk_dirty_ask_system(1);
+  hk_dirty_look_at_limit(1);
   hk_slab_t *slab = AcquireOn(0, 20);
   hk_class_slabs_put(slab, 5);
   Release(AcquireOn(0, 1));

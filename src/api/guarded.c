@@ -59,7 +59,7 @@ static bool handle_fault(const hk_crash_t *crash) {
   if (!hk_guard_slot_find(crash->address, &event.block)) return false;
   event.deed = (hk_guard_deed_t){.thread = crash->thread, .ms = hk_os_coarse_ms()};
   tell(&event, true);
-  return goes_on && hk_guard_slot_let_pass(crash->address);
+  return goes_on && hk_guard_slot_open_page(crash->address);
 }
 
 bool hk_guarded_misuse(hk_guard_noticed_t by, uintptr_t address) {

@@ -12,15 +12,16 @@
 #include "space/region_map.h"
 #include "space/slab.h"
 
-/* Chosen: long blocks are rarer, and each may take much address space. */
+/* Chosen: slots of one page for each slot of a long block. Long blocks are rarer, and each may take much address
+ * space. */
 #define LARGE_SHARE 8
-/* Chosen: addresses that freed long blocks keep. */
+/* Chosen: the most bytes of addresses that freed long blocks keep. */
 #define LARGE_FREED_MAX HK_GIB
 
 typedef struct {
   _Atomic(uint32_t) sequence; /* raised before and after each change */
   _Atomic(uint8_t) state;     /* hk_guard_state_t */
-  _Atomic(bool) is_passed;    /* an inaccessible page of the slot is open */
+  _Atomic(bool) is_opened;    /* hk_guard_slot_open_page has opened a page of the slot */
   _Atomic(uintptr_t) start;
   _Atomic(size_t) bytes;
   _Atomic(struct hk_named *) named;
@@ -36,8 +37,8 @@ typedef struct {
   _Atomic(uint64_t) free_ms;
 } slot_t;
 
-/* The slots of one kind. `order` is a ring of the freed ones, the first to be freed at `head`. Guarded by
- * hk_lock_guard, but for `slot` and `count`, which are constant, and readers of `used`. A change is complete with its
+/* The slots of one kind. `order` is a ring of the freed ones, the first to be freed at `head`. hk_lock_guard guards all
+ * fields except `slot` and `count`, which are constant; readers of `used` do without it. A change is complete with its
  * last store, so a child of fork finds at worst a slot that is in no list. */
 typedef struct {
   slot_t *slot;
@@ -52,8 +53,8 @@ static kind_t paged, large;
 static uintptr_t range; /* of the slots of one page: guard, slot, guard, slot, ..., guard */
 static size_t range_bytes;
 
-/* A bit for each call stack, by its hash: its next block lies at the start of its pages. So an error that comes twice
- * with blocks of one stack meets both ends. Guarded by hk_lock_guard. */
+/* A bit for each call stack, by its hash: set while the stack's next block is to lie at the start of its pages. So an
+ * error that occurs twice with blocks of one stack is tried at both ends. Guarded by hk_lock_guard. */
 #define TURN_WORDS 128
 static uint64_t *turns; /* in the pool's records */
 
@@ -142,7 +143,7 @@ static void write_unused(slot_t *slot) {
 }
 
 /* Reads the fields in the reverse order of their writes: after the first new one, all are new. */
-static void copy(slot_t *slot, hk_guard_view_t *view) {
+static void copy_fields(slot_t *slot, hk_guard_view_t *view) {
   view->freed.ms = hk_load_acquire(&slot->free_ms);
   view->freed.thread = hk_load_acquire(&slot->free_thread);
   view->freed.site = hk_load_acquire(&slot->free_site);
@@ -161,7 +162,7 @@ static bool read_slot(slot_t *slot, hk_guard_view_t *view) {
   uint32_t sequence = hk_load_acquire(&slot->sequence);
   uint8_t state = hk_load_acquire(&slot->state);
   if (sequence == 0 || sequence % 2 != 0 || state == hk_guard_unused) return false;
-  copy(slot, view);
+  copy_fields(slot, view);
   bool is_whole = hk_load_relaxed(&slot->sequence) == sequence;
   view->state = view->freed.ms != 0 ? hk_guard_freed : hk_guard_live;
   return is_whole;
@@ -188,12 +189,14 @@ static slot_t *take_locked(kind_t *kind) {
   return take_freed_locked(kind);
 }
 
-static void put_locked(kind_t *kind, slot_t *slot) {
+/* Puts a slot behind all freed ones: it is used again after them. */
+static void put_last_locked(kind_t *kind, slot_t *slot) {
   kind->order[kind->tail % kind->count] = (uint32_t)(slot - kind->slot);
   kind->freed_bytes += hk_load_relaxed(&slot->mapping_bytes);
   kind->tail++;
 }
 
+/* Returns whether the next block of the stack is to lie at the start of its pages, and turns the bit over. */
 static bool take_turn_locked(const struct hk_site *site) {
   unsigned hash = (unsigned)(hk_hash((uintptr_t)site) >> 32);
   uint64_t *word = &turns[hash / 64 % TURN_WORDS], bit = UINT64_C(1) << (hash % 64);
@@ -202,7 +205,8 @@ static bool take_turn_locked(const struct hk_site *site) {
   return is_at_start;
 }
 
-static slot_t *take_in_turn(kind_t *kind, const struct hk_site *site, bool *is_at_start) {
+/* Takes a slot for a block of the stack, and makes it busy. Returns NULL when all are live. */
+static slot_t *take_slot(kind_t *kind, const struct hk_site *site, bool *is_at_start) {
   hk_lock_acquire(hk_lock_guard);
   slot_t *slot = take_locked(kind);
   if (slot != NULL) *is_at_start = take_turn_locked(site);
@@ -211,9 +215,9 @@ static slot_t *take_in_turn(kind_t *kind, const struct hk_site *site, bool *is_a
   return slot;
 }
 
-static void put(kind_t *kind, slot_t *slot) {
+static void put_last(kind_t *kind, slot_t *slot) {
   hk_lock_acquire(hk_lock_guard);
-  put_locked(kind, slot);
+  put_last_locked(kind, slot);
   hk_lock_release(hk_lock_guard);
 }
 
@@ -226,13 +230,13 @@ static uintptr_t page_of(const slot_t *slot) {
 static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
   size_t page = hk_os_page_size();
   bool is_at_start = false;
-  slot_t *slot = take_in_turn(&paged, deed->site, &is_at_start);
+  slot_t *slot = take_slot(&paged, deed->site, &is_at_start);
   if (slot == NULL) return NULL;
   uintptr_t pages = page_of(slot);
   /* The neighbours' guard pages are this slot's too. */
-  if (hk_load_relaxed(&slot->is_passed)) {
+  if (hk_load_relaxed(&slot->is_opened)) {
     (void)hk_os_purge_and_forbid((void *)(pages - page), 3 * page);
-    hk_store_relaxed(&slot->is_passed, false);
+    hk_store_relaxed(&slot->is_opened, false);
   }
   size_t room = hk_align_up(bytes > 0 ? bytes : 1, alignment);
   hk_guard_view_t view = {.start = is_at_start ? pages : pages + page - room,
@@ -243,7 +247,7 @@ static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *
                           .allocated = *deed};
   if (!hk_os_allow_writes((void *)pages, page)) {
     write_unused(slot);
-    put(&paged, slot);
+    put_last(&paged, slot);
     return NULL;
   }
   hk_guard_padding_fill(pages, view.pages_bytes, view.start, bytes);
@@ -263,22 +267,24 @@ static void drop_mapping(slot_t *slot) {
   end_change(slot, hk_guard_unused);
   (void)hk_os_unmap((void *)mapping, hk_load_relaxed(&slot->mapping_bytes));
   hk_store_release(&slot->mapping_bytes, 0);
-  hk_store_relaxed(&slot->is_passed, false);
+  hk_store_relaxed(&slot->is_opened, false);
 }
 
-/* Drops the mappings of blocks that were freed first, while the freed ones have more than `most` bytes of addresses. */
-static void keep_addresses(size_t most) {
+/* Drops mappings of freed long blocks, the first to be freed first, until at most `most` bytes of addresses are
+ * left. */
+static void drop_mappings_above(size_t most) {
   for (;;) {
     hk_lock_acquire(hk_lock_guard);
     slot_t *slot = large.freed_bytes > most ? take_freed_locked(&large) : NULL;
     hk_lock_release(hk_lock_guard);
     if (slot == NULL) return;
     drop_mapping(slot);
-    put(&large, slot);
+    put_last(&large, slot);
   }
 }
 
-/* A slot that changes meanwhile is not the one of a block that the caller has. */
+/* Returns the slot in whose mapping the address lies; NULL when there is none. Skips a slot that changes meanwhile: its
+ * block is not one that the caller has. */
 static slot_t *large_at(uintptr_t address) {
   size_t used = hk_load_relaxed(&large.used);
   for (size_t i = 0; i < used; i++) {
@@ -310,7 +316,7 @@ static bool are_free_addresses(uintptr_t start, size_t bytes) {
 static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
   size_t page = hk_os_page_size();
   bool is_at_start = false;
-  slot_t *slot = take_in_turn(&large, deed->site, &is_at_start);
+  slot_t *slot = take_slot(&large, deed->site, &is_at_start);
   if (slot == NULL) return NULL;
   drop_mapping(slot);
   size_t slack = alignment > page ? alignment : 0;
@@ -322,7 +328,7 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
   if (!is_usable || !hk_os_allow_writes((void *)pages, pages_bytes)) {
     if (mapping != 0) (void)hk_os_unmap((void *)mapping, mapping_bytes);
     write_unused(slot);
-    put(&large, slot);
+    put_last(&large, slot);
     return NULL;
   }
   uintptr_t at_end = pages + pages_bytes - hk_align_up(room, alignment < page ? alignment : page);
@@ -375,14 +381,14 @@ static bool is_guard_page(uintptr_t address) {
   return address - range < range_bytes && (address - range) / hk_os_page_size() % 2 == 0;
 }
 
-/* Returns the block of the last slot that was used: the nearest one to slots that never were. */
+/* Reads the last slot of one page that was used: its block is the nearest one to a slot that never was. */
 static bool read_last(hk_guard_view_t *view) {
   size_t used = hk_load_relaxed(&paged.used);
   return used > 0 && read_slot(&paged.slot[used - 1], view);
 }
 
-/* In a guard page between two slots the nearer block counts: that of a slot whose block lies at the other end of its
- * page is further away. */
+/* For a guard page between two slots, compares the distances to both blocks: a block may lie at the far end of its
+ * page. */
 bool hk_guard_slot_find(uintptr_t address, hk_guard_view_t *view) {
   slot_t *slot = slot_at(address);
   if (slot == NULL) return false;
@@ -408,7 +414,7 @@ hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *dee
   uint8_t expected = hk_guard_live;
   if (slot == NULL || hk_load_acquire(&slot->start) != address) return hk_guard_free_refused;
   if (!hk_compare_exchange_acquire(&slot->state, &expected, (uint8_t)hk_guard_busy)) return hk_guard_free_refused;
-  copy(slot, view);
+  copy_fields(slot, view);
   view->state = hk_guard_live;
   if (view->start != address) { /* the slot has another block since the first look */
     hk_store_release(&slot->state, (uint8_t)hk_guard_live);
@@ -419,36 +425,36 @@ hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *dee
   write_freed(slot, deed);
   kind_t *kind = address - range < range_bytes ? &paged : &large;
   if (is_closed) {
-    put(kind, slot);
+    put_last(kind, slot);
     hk_guard_room_give();
   } else { /* the slot is given up: the address stays known as free, and its pages go */
     (void)hk_os_purge((void *)view->pages, view->pages_bytes);
   }
-  if (kind == &large) keep_addresses(LARGE_FREED_MAX);
+  if (kind == &large) drop_mappings_above(LARGE_FREED_MAX);
   return *damage != 0 ? hk_guard_free_damaged : hk_guard_free_done;
 }
 
 void hk_guard_slot_drop_addresses(void) {
-  if (hk_guard_slot_has_pool()) keep_addresses(0);
+  if (hk_guard_slot_has_pool()) drop_mappings_above(0);
 }
 
 /* A guard page is closed again by the next block of either slot beside it. */
-static void note_passed(uintptr_t address, slot_t *slot) {
-  hk_store_relaxed(&slot->is_passed, true);
+static void note_opened(uintptr_t address, slot_t *slot) {
+  hk_store_relaxed(&slot->is_opened, true);
   if (!is_guard_page(address)) return;
   size_t above = (address - range) / hk_os_page_size() / 2;
-  if (above < paged.count) hk_store_relaxed(&paged.slot[above].is_passed, true);
-  if (above > 0) hk_store_relaxed(&paged.slot[above - 1].is_passed, true);
+  if (above < paged.count) hk_store_relaxed(&paged.slot[above].is_opened, true);
+  if (above > 0) hk_store_relaxed(&paged.slot[above - 1].is_opened, true);
 }
 
-bool hk_guard_slot_let_pass(uintptr_t address) {
+bool hk_guard_slot_open_page(uintptr_t address) {
   slot_t *slot = slot_at(address);
   size_t page = hk_os_page_size();
   if (slot == NULL) return false;
   uintptr_t start = hk_align_down(address, page);
   uintptr_t pages = hk_load_acquire(&slot->pages);
   bool is_block = hk_load_acquire(&slot->state) == hk_guard_live && start - pages < hk_load_acquire(&slot->pages_bytes);
-  note_passed(address, slot);
+  note_opened(address, slot);
   return is_block || hk_os_allow_writes((void *)start, page);
 }
 

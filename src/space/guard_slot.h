@@ -8,8 +8,9 @@
  * The mappings have whole slabs of addresses. A slab's descriptor speaks for all addresses of the slab, also where only
  * its first pages are mapped (short_span.h): a guarded block there would count as one of the slab's blocks.
  *
- * A freed slot is inaccessible and has no memory. It stays so until all slots were used and none was freed before it.
- * So the number of slots bounds memory and mappings: a live slot adds two mappings, a freed one none.
+ * A freed slot is inaccessible and has no memory. It stays so until no slot is unused and all slots that were freed
+ * before it are in use again. So the number of slots bounds memory and mappings: a live slot adds two mappings, a freed
+ * one none.
  *
  * States: unused -> busy -> live -> busy -> freed -> busy -> ... The thread that makes a slot busy owns it: it writes
  * the fields. hk_lock_guard guards the order of the freed slots alone. A reader takes no lock: it copies the fields,
@@ -33,7 +34,7 @@ struct hk_named;
 
 typedef enum { hk_guard_unused, hk_guard_busy, hk_guard_live, hk_guard_freed } hk_guard_state_t;
 
-/* The allocation or the free of a block. */
+/* The call that allocated or freed a block. */
 typedef struct {
   struct hk_site *site;
   uint64_t thread; /* the kernel's number; 0: unknown */
@@ -45,7 +46,7 @@ typedef struct {
   hk_guard_state_t state; /* live or freed */
   uintptr_t start;        /* of the block */
   size_t bytes;           /* that were requested */
-  struct hk_named *named; /* whose the block is; NULL: none's */
+  struct hk_named *named; /* the block's named heap or tag; NULL: none */
   uintptr_t pages;        /* of the block and its padding */
   size_t pages_bytes;
   hk_guard_deed_t allocated;
@@ -75,7 +76,7 @@ typedef enum {
 hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *deed, hk_guard_view_t *view,
                                    uintptr_t *damage);
 
-/* Gives the addresses of freed long blocks back to the system, because it refuses others. Those blocks are no longer
+/* Gives the addresses of freed long blocks back to the system, which refuses others. Those blocks are no longer
  * protected. */
 void hk_guard_slot_drop_addresses(void);
 
@@ -85,13 +86,13 @@ bool hk_guard_slot_find(uintptr_t address, hk_guard_view_t *view);
 
 /* Opens the inaccessible page of a slot that `address` lies in, so that a program may go on after an error. The page is
  * closed again when a slot beside it is next used. Safe in a signal handler. Returns false when the system refuses. */
-bool hk_guard_slot_let_pass(uintptr_t address);
+bool hk_guard_slot_open_page(uintptr_t address);
 
 typedef struct {
   size_t slots, large_slots; /* the pool's; 0: there is no pool */
   size_t live, freed;        /* in either kind of slot */
   size_t live_bytes;         /* of the pages of live blocks */
-  uint64_t age_ms;           /* of the block that was freed first and is still protected: its time since the free */
+  uint64_t age_ms;           /* time since the free of the block that was freed first and is still protected */
 } hk_guard_usage_t;
 
 /* Looks at each slot; other threads may change some meanwhile. All 0 where there is no pool. Any thread, no lock. */

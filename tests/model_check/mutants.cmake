@@ -298,13 +298,13 @@ hk_add_model_mutant(guard_slot_free_before_it_is_closed guard_take_one_again spa
   write_freed(slot, deed);
   kind_t *kind = address - range < range_bytes ? &paged : &large;
   if (is_closed) {
-    put(kind, slot);
+    put_last(kind, slot);
     hk_guard_room_give();
   } else { /* the slot is given up: the address stays known as free, and its pages go */
     (void)hk_os_purge((void *)view->pages, view->pages_bytes);
   }"
   "kind_t *kind = address - range < range_bytes ? &paged : &large;
-  put(kind, slot);
+  put_last(kind, slot);
   (void)hk_os_purge_and_forbid((void *)view->pages, view->pages_bytes);
   write_freed(slot, deed);"
   "data race"

@@ -255,10 +255,10 @@ HK_FRESH_TEST(GuardSlot, AnErrorIsLetPassUntilTheSlotIsUsedAgain) {
   ASSERT_TRUE(hk_guard_slot_begin(1));
   size_t page = hk_os_page_size();
   uintptr_t block = Alloc(page);
-  EXPECT_TRUE(hk_guard_slot_let_pass(block + page));
+  EXPECT_TRUE(hk_guard_slot_open_page(block + page));
   EXPECT_TRUE(IsReadable(block + page));
   EXPECT_EQ(Free(block), hk_guard_free_done);
-  EXPECT_TRUE(hk_guard_slot_let_pass(block));
+  EXPECT_TRUE(hk_guard_slot_open_page(block));
   EXPECT_TRUE(IsReadable(block));
   EXPECT_EQ(Alloc(page), block) << "the only slot";
   EXPECT_TRUE(IsReadable(block));
@@ -271,7 +271,7 @@ HK_FRESH_TEST(GuardSlot, AGuardPageIsClosedByTheNextBlockOfEitherNeighbour) {
   uintptr_t first = Alloc(40), second = Alloc(40), third = Alloc(40), fourth = Alloc(40);
   ASSERT_TRUE(first != 0 && second != 0 && third != 0 && fourth != 0);
   uintptr_t between = (second & ~(page - 1)) + page; /* the second and the third block */
-  ASSERT_TRUE(hk_guard_slot_let_pass(between + 1)) << "in the half of the second one";
+  ASSERT_TRUE(hk_guard_slot_open_page(between + 1)) << "in the half of the second one";
   EXPECT_TRUE(IsReadable(between));
   Free(third);
   EXPECT_EQ(Alloc(40) & ~(page - 1), third & ~(page - 1));

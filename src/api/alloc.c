@@ -61,7 +61,7 @@ static void *without_seal(void *block, const bool *zero) {
 HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero) {
   size_t offset = alignment > HK_BLOCK_ALIGNMENT ? alignment : HK_BLOCK_ALIGNMENT;
   if (bytes == 0 || size > (size_t)PTRDIFF_MAX - offset) return NULL;
-  hk_sample_hook_expect();
+  hk_sample_hook_prefetch();
   size_t whole = offset + bytes; /* at least the usable bytes of an unsampled block */
   unsigned class_index = hk_class_of_aligned(alignment, hk_block_bytes_for(whole));
   *zero = false;

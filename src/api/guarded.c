@@ -36,7 +36,7 @@ static void tell(const hk_guard_event_t *event, bool ends_by_signal) {
 #define PLACES (1u << PLACES_SHIFT)
 static _Atomic(uint64_t) reported[PLACES];
 
-bool hk_guarded_is_news(uint64_t place) {
+bool hk_guarded_note_place(uint64_t place) {
   if (hk_option.on_misuse == hk_misuse_abort) return true;
   if (place == 0) place = 1;
   uint64_t first = hk_hash(place) >> (64 - PLACES_SHIFT);
@@ -88,7 +88,7 @@ uint64_t hk_guarded_rate(void) { return hk_load_relaxed(&hk_sampling_guard_rate)
 
 /* ---- Blocks. */
 
-/* What a named heap or tag is charged for a block: its pages. */
+/* Returns the bytes that a named heap or tag is charged for a block: those of its pages. */
 static size_t charge_of(size_t bytes) { return hk_align_up(bytes > 0 ? bytes : 1, hk_os_page_size()); }
 
 void *hk_guarded_alloc(size_t size, size_t alignment, size_t block_bytes, const hk_sample_choice_t *choice) {

@@ -41,12 +41,13 @@ HK_COLD void hk_guarded_free(uintptr_t address);
 struct hk_named;
 uint64_t hk_guarded_free_named(const struct hk_named *named, uint64_t *bytes);
 
-/* Returns whether no error at the place was reported yet, where the program goes on after one; else true. `place` is
- * any number that stands for the calls in which the error was noticed. Any thread; safe in a signal handler. */
-bool hk_guarded_is_news(uint64_t place);
+/* Notes an error, and returns whether it is to be reported: each error if the program ends at it, else one for each
+ * `place`, which is any number that stands for the calls in which the error was noticed. Any thread; safe in a signal
+ * handler. */
+bool hk_guarded_note_place(uint64_t place);
 
-/* Reports an address of a slot that a function got which requires a live block. Returns false when the address lies in
- * no slot that has a block. `by` is hk_guard_by_free or a later value. */
+/* Reports an address of a slot at a function that requires a live block. Returns false when the address lies in no slot
+ * that has a block. `by` is hk_guard_by_free or a later value. */
 HK_COLD bool hk_guarded_misuse(hk_guard_noticed_t by, uintptr_t address);
 
 HK_C_END

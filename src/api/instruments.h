@@ -41,8 +41,8 @@ void hk_crash_report_end_thread(void);
 /* ---- report/guard_report.c */
 
 /* Reports a memory error that a guard slot has caught: on stderr unless `is_quiet`, and into the option's file. Returns
- * false when it does not, because hk_guarded_is_news denies it or another thread's report takes too long. May be called
- * in the signal handler of `event->crash`. */
+ * false when it does not: hk_guarded_note_place has returned false, or another thread's report takes too long. May be
+ * called in the signal handler of `event->crash`. */
 bool hk_guard_report(const hk_guard_event_t *event, bool is_quiet);
 
 /* ---- inspect/describe.c */

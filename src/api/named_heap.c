@@ -200,7 +200,7 @@ void hakmem_heap_destroy(hakmem_heap_t *heap) {
   hk_named_t *named = named_of(heap);
   if (!is_usable(named)) return;
   live_t live = {0};
-  if (named->reports_leaks) hk_sample_hook_tell_named(named);
+  if (named->reports_leaks) hk_sample_hook_print_named(named);
   hk_sample_hook_forget_named(named);
   free_larger(named, &live);
   free_guarded(named, &live);

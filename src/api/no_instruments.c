@@ -10,7 +10,7 @@
 
 bool hk_sample_hook_is_inside(void) { return false; }
 hk_site_t *hk_sample_hook_site(void) { return NULL; }
-void hk_sample_hook_expect(void) {}
+void hk_sample_hook_prefetch(void) {}
 bool hk_sample_hook_note(uintptr_t address, size_t offset, size_t requested, size_t bytes, uint64_t weight_q16) {
   (void)address, (void)offset, (void)requested, (void)bytes, (void)weight_q16;
   return false;
@@ -21,7 +21,7 @@ bool hk_sample_hook_forget(uintptr_t address, bool is_freed) {
 }
 void hk_sample_hook_forget_named(const struct hk_named *named) { (void)named; }
 void hk_sample_hook_forget_code(void) {}
-void hk_sample_hook_tell_named(const struct hk_named *named) { (void)named; }
+void hk_sample_hook_print_named(const struct hk_named *named) { (void)named; }
 hk_sample_life_t hk_sample_hook_find(uintptr_t address, hk_sample_t *sample) {
   (void)address, (void)sample;
   return hk_sample_none;
@@ -45,7 +45,7 @@ void hk_crash_report_end_thread(void) {}
 
 /* Says no more than where it happened. */
 bool hk_guard_report(const hk_guard_event_t *event, bool is_quiet) {
-  if (!hk_guarded_is_news(event->crash != NULL ? event->crash->program_counter : event->block.start)) return false;
+  if (!hk_guarded_note_place(event->crash != NULL ? event->crash->program_counter : event->block.start)) return false;
   char text[160];
   hk_format_t line;
   hk_format_init(&line, text, sizeof text);

@@ -45,7 +45,7 @@ bool hk_sample_hook_is_inside(void);
 hk_site_t *hk_sample_hook_site(void);
 
 /* Prefetches what the next hk_sample_hook_note of the thread will read. */
-void hk_sample_hook_expect(void);
+void hk_sample_hook_prefetch(void);
 
 /* Enters the sample at `address`, `offset` bytes behind the start of its block. `bytes` is the size of the block that
  * an unsampled request would have got. A weight of 0 stands for nothing; such a sample is entered so that it can be
@@ -59,7 +59,7 @@ bool hk_sample_hook_forget(uintptr_t address, bool is_freed);
 struct hk_named;
 
 /* Writes to stderr where some sampled blocks of a named heap, which is about to end, were allocated. */
-void hk_sample_hook_tell_named(const struct hk_named *named);
+void hk_sample_hook_print_named(const struct hk_named *named);
 
 /* Removes all samples in the blocks of a named heap, which are about to be freed. */
 void hk_sample_hook_forget_named(const struct hk_named *named);

@@ -11,7 +11,7 @@ static bool try_detach(hk_heap_t *heap) {
   hk_heap_enter(heap);
   hk_store_relaxed(&heap->quiet.since_ms, 0); /* for the next thread that has it */
   (void)hk_remote_drain(heap);
-  hk_thread_let_go(heap);
+  hk_thread_give_back(heap);
   return true;
 }
 

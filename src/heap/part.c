@@ -15,7 +15,8 @@
 #include "space/meta.h"
 #include "space/superslab.h"
 
-/* The table of a thread that uses none. Never written. Its `base` is no heap: NULL costs no relocation. */
+/* The table of a thread that uses no named heap or tag. Never written. Its `base` is NULL: the address of the empty
+ * heap would cost a relocation. */
 static const hk_part_table_t no_table;
 #define NO_TABLE ((hk_part_table_t *)&no_table)
 
@@ -77,8 +78,9 @@ static void set_entry(hk_part_table_t *table, hk_named_t *named, hk_heap_t *part
 /* Chosen: parts of a named heap that a thread looks at without the lock. */
 #define LOOKED_AT_FREELY 8
 
-/* Looks on among the parts from `part` on, and among the thread's own: the one that is sought is in both lists, so the
- * shorter one decides. A part that is found goes to the front of the thread's, because it may be sought again soon. */
+/* Returns the calling thread's part of the named heap; NULL when it has none. The part is in two lists, and the shorter
+ * one bounds the search: the named heap's parts, from `part` on, and the thread's parts. A part that is found among the
+ * thread's goes to their front, because the thread may soon look for it again. */
 static hk_heap_t *find_own_locked(const hk_named_t *named, hk_heap_t *part) {
   hk_part_table_t *table = hk_part_table;
   hk_list_t *node = table->parts.next;
@@ -94,7 +96,7 @@ static hk_heap_t *find_own_locked(const hk_named_t *named, hk_heap_t *part) {
   return NULL;
 }
 
-/* The list of the named heap's parts is only pushed to while that lives. */
+/* Reads the first parts without the lock: while the named heap lives, parts are only pushed to its list. */
 static hk_heap_t *find_own(hk_named_t *named) {
   hk_heap_t *part = hk_load_acquire(&named->parts);
   for (unsigned i = 0; i < LOOKED_AT_FREELY && part != NULL; i++, part = part->part.next) {
@@ -136,7 +138,7 @@ static void put_unused(hk_heap_t *part) {
   hk_lock_release(hk_lock_heap_pool);
 }
 
-static hk_heap_t *make(hk_named_t *named) {
+static hk_heap_t *make_part(hk_named_t *named) {
   hk_heap_t *part = take_unused();
   if (part == NULL) return NULL;
   hk_store_relaxed(&part->shard, (uint8_t)hk_shard_current());
@@ -149,18 +151,18 @@ static hk_heap_t *make(hk_named_t *named) {
   }
   hk_lock_acquire(hk_lock_heap_pool);
   part->part.next = hk_load_relaxed(&named->parts);
-  hk_store_release(&named->parts, part); /* with find_own and take_idle */
+  hk_store_release(&named->parts, part); /* pairs with find_own and take_idle */
   hk_lock_release(hk_lock_heap_pool);
   return part;
 }
 
-static hk_heap_t *take(hk_named_t *named) {
+static hk_heap_t *take_or_make(hk_named_t *named) {
   hk_heap_t *part = take_idle(named);
-  return part != NULL ? part : make(named);
+  return part != NULL ? part : make_part(named);
 }
 
-/* The part gets its thread and its place in the table in one step, for hk_part_adopt. */
-static void attach(hk_part_table_t *table, hk_heap_t *part) {
+/* Gives the part its thread and its place in the table under one lock, so that hk_part_adopt finds both or neither. */
+static void attach_part(hk_part_table_t *table, hk_heap_t *part) {
   hk_lock_acquire(hk_lock_heap_pool);
   hk_store_relaxed(&part->part.thread_variable, &hk_thread_heap);
   part->part.table = table;
@@ -176,25 +178,25 @@ HK_NOINLINE hk_heap_t *hk_part_acquire(hk_named_t *named) {
   if (table == NULL) return NULL;
   part = find_own(named);
   if (part == NULL) {
-    part = take(named);
+    part = take_or_make(named);
     if (part == NULL) return NULL;
-    attach(table, part);
+    attach_part(table, part);
   }
   set_entry(table, named, part);
   return part;
 }
 
 /* Gives back a part that the calling thread alone has. */
-static void let_go(hk_heap_t *part) {
+static void give_back(hk_heap_t *part) {
   hk_heap_enter(part);
-  hk_thread_let_go(part);
+  hk_thread_give_back(part);
 }
 
 /* ---- Switches. A signal handler that forks between the steps puts the repair off until they are done. */
 
 static hk_heap_t *switch_to(hk_heap_t *part) {
   hk_lock_put_repair_off();
-  hk_heap_t *before = hk_exchange_acquire(&hk_thread_heap, part); /* with an examiner's compare-exchange */
+  hk_heap_t *before = hk_exchange_acquire(&hk_thread_heap, part); /* pairs with an examiner's compare-exchange */
   if (!hk_heap_is_part(before) && hk_part_table != NO_TABLE) hk_part_table->base = before;
   hk_lock_let_repair_come();
   return before;
@@ -207,7 +209,7 @@ static void switch_back(hk_heap_t *before) {
   hk_lock_let_repair_come();
 }
 
-static hk_heap_t *borrow(hk_named_t *named) { return hk_thread_is_leaving() ? take(named) : NULL; }
+static hk_heap_t *borrow(hk_named_t *named) { return hk_thread_is_leaving() ? take_or_make(named) : NULL; }
 
 hk_part_switch_t hk_part_enter(hk_named_t *named) {
   hk_part_switch_t it = {.part = hk_part_acquire(named)};
@@ -222,11 +224,12 @@ hk_part_switch_t hk_part_enter(hk_named_t *named) {
   return it;
 }
 
-/* The thread may have lost or taken up its own heap since the switch, on its base: the table knows. */
+/* Since the switch the thread may have lost its own heap, or taken it up again. So the table says which heap that
+ * is. */
 void hk_part_leave(const hk_part_switch_t *it) {
   if (it->part == NULL) return;
   switch_back(hk_heap_is_part(it->before) || hk_part_table == NO_TABLE ? it->before : hk_part_table->base);
-  if (it->is_borrowed) let_go(it->part);
+  if (it->is_borrowed) give_back(it->part);
 }
 
 hk_heap_t *hk_part_enter_base(void) {
@@ -242,8 +245,8 @@ void hk_part_leave_base(hk_heap_t *part) {
 
 /* ---- Tags. */
 
-/* A push that has no entry is counted, and newer than each that has one: while there is such a one, each further push
- * is one too. */
+/* A push without an entry is only counted. While there are such pushes, each further one is only counted too. So they
+ * are newer than all pushes with an entry. */
 void hk_part_push_tag(hk_named_t *tag) {
   hk_heap_t *part = tag != NULL ? hk_part_acquire(tag) : NULL;
   hk_part_table_t *table = own_table();
@@ -267,7 +270,8 @@ static void follow_tags(hk_part_table_t *table) {
   }
 }
 
-/* Sends other threads' blocks that were freed meanwhile. The part would keep them while its thread sleeps. */
+/* Sends the blocks of other heaps that the thread freed while the part was its heap. The part would keep them while the
+ * thread sleeps. */
 static void send_batches(hk_heap_t *part) {
   if (hk_load_relaxed(&part->batch_count) == 0) return;
   hk_heap_enter(part);
@@ -275,7 +279,7 @@ static void send_batches(hk_heap_t *part) {
   hk_heap_leave(part);
 }
 
-static void remove_at(hk_part_table_t *table, unsigned i) {
+static void remove_tag_at(hk_part_table_t *table, unsigned i) {
   hk_heap_t *part = table->tag[i].part;
   table->tag_count--;
   for (; i < table->tag_count; i++) table->tag[i] = table->tag[i + 1];
@@ -289,19 +293,19 @@ void hk_part_pop_tag(void) {
   if (table->more_tags > 0) {
     table->more_tags--;
   } else if (table->tag_count > 0) {
-    remove_at(table, table->tag_count - 1);
+    remove_tag_at(table, table->tag_count - 1);
   }
 }
 
-/* A push without an entry may be of this tag. It is taken for one once no entry is: then each push has been ended after
- * as many removals as pushes. */
+/* Where no entry has the tag, takes a push without an entry for one of it. So as many removals as pushes end all
+ * pushes. */
 void hk_part_remove_tag(const hk_named_t *tag) {
   hk_part_table_t *table = hk_part_table;
   if (table == NO_TABLE) return;
   unsigned i = table->tag_count;
   while (i > 0 && table->tag[i - 1].named != tag) i--;
   if (i > 0) {
-    remove_at(table, i - 1);
+    remove_tag_at(table, i - 1);
   } else if (table->more_tags > 0) {
     table->more_tags--;
   }
@@ -327,8 +331,9 @@ static hk_heap_t *withdraw_first(hk_part_table_t *table) {
   return part;
 }
 
-/* The part had no thread, so a child of fork made it idle and forgot its table. It is kept under the lock: the end of
- * its named heap may take it afterwards. */
+/* Puts a withdrawn part back into its thread's table. It had no thread meanwhile, so a child of fork has made it idle:
+ * hk_heap_keep makes it the thread's again. That happens under the lock, because the end of the named heap may take the
+ * part afterwards. */
 static void bring_back(hk_part_table_t *table, hk_heap_t *part) {
   hk_lock_acquire(hk_lock_heap_pool);
   hk_store_relaxed(&part->part.thread_variable, &hk_thread_heap);
@@ -386,7 +391,7 @@ void hk_part_on_exit(void) {
   if (table == NO_TABLE) return;
   if (hk_heap_is_part(hk_thread_own())) switch_back(table->base);
   hk_part_table = NO_TABLE;
-  for (hk_heap_t *part; (part = withdraw_first(table)) != NULL;) let_go(part);
+  for (hk_heap_t *part; (part = withdraw_first(table)) != NULL;) give_back(part);
   hk_lock_acquire(hk_lock_heap_pool);
   table->next_free = first_free_table;
   hk_keep_store_order();
@@ -407,8 +412,8 @@ static bool take_from_thread(hk_named_t *named, hk_heap_t *part) {
   return is_taken;
 }
 
-/* Returns whether a thread that vanished in a fork had the part, or still seems to have it. In a child of _Fork the
- * part stays an orphan: where it is marked or has no thread, that thread was looking after it. */
+/* Returns whether a thread that vanished in a fork had the part, or was visiting it. In a child of _Fork the part stays
+ * an orphan: where it is busy or has no thread, the vanished thread was visiting it. */
 static bool is_out_of_reach(hk_heap_t *part) {
   hk_heap_life_t life = hk_heap_life(part);
   bool was_looked_after = hk_load_relaxed(&part->busy) || hk_load_relaxed(&part->part.thread_variable) == NULL;
@@ -419,8 +424,8 @@ static bool is_out_of_reach(hk_heap_t *part) {
  * only while it sleeps. */
 #define CLAIM_YIELDS 64
 
-/* Makes the part the caller's. Waits for a thread that drains or purges it. */
-static bool claim(hk_named_t *named, hk_heap_t *part) {
+/* Makes the part the caller's. Waits for a thread that drains or purges it. Returns false when it is out of reach. */
+static bool claim_part(hk_named_t *named, hk_heap_t *part) {
   for (unsigned turn = 0; !is_out_of_reach(part); turn++) {
     if (take_from_thread(named, part) || hk_heap_take_this(part)) return true;
     if (turn < CLAIM_YIELDS || !hk_os_pause(1)) hk_os_yield();
@@ -439,7 +444,7 @@ static void release_some_spans(hk_heap_t *part) {
     hk_list_remove(&span->part_link);
     hk_slab_retire(span, span->slab_count);
     if (HK_UNLIKELY(hk_short_span_is(span))) {
-      span->link = (hk_list_t){NULL, NULL}; /* of the part's partial list, which ends too */
+      span->link = (hk_list_t){NULL, NULL}; /* it is in the partial list, which the end of the part drops */
       hk_short_span_release(span);
     } else if (HK_HARDENED) {
       hk_class_slabs_put_in_use(span, span->class_index);
@@ -461,12 +466,13 @@ static void end_part(hk_named_t *named, hk_heap_t *part) {
   put_unused(part);
 }
 
+/* A part that is out of reach only loses its name: a vanished thread has left its lists in the middle of a change. */
 void hk_part_end_all(hk_named_t *named, void (*visit)(hk_heap_t *part, void *context), void *context) {
   hk_heap_t *part = hk_load_acquire(&named->parts), *next;
   hk_store_relaxed(&named->parts, NULL);
   for (; part != NULL; part = next) {
     next = part->part.next;
-    if (!claim(named, part)) {
+    if (!claim_part(named, part)) {
       hk_store_relaxed(&part->part.named, NULL);
       continue;
     }

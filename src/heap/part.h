@@ -1,19 +1,19 @@
 /* heap/part.h - L4. Parts: for each thread that uses a named heap or a tag, a heap of its own.
  *
  * A part is an ordinary heap. Its thread allocates from its bins and frees to them; other threads free by `incoming`;
- * it refills, spills and gives up spans as each heap does. It differs in these:
+ * it refills, spills and gives up spans as each heap does. It differs from other heaps in five ways:
  *
  * - A thread has one heap of its own and any number of parts. `part.thread_variable` of a part says which thread has
- *   it. A free finds that in the slow path first of all.
+ *   it. The slow path of a free compares that first.
  * - Its spans never move to another heap, and no other heap's move to it.
- * - A part without a thread is idle, but not in the pool: it waits in its named heap for the next thread that uses
- *   that.
+ * - A part without a thread is idle, but not in the pool: it stays in its named heap's list, and the next thread that
+ *   uses the named heap takes it.
  * - Remote frees into a part of a named heap go to `incoming` one by one: a batch could outlast the named heap.
  * - The end of the named heap gives up all spans of all parts, without a look at their blocks.
  *
- * Code that works on "the thread's heap" works on a part by a switch: hk_thread_heap names the part meanwhile, and the
- * thread's table notes its own heap as `base`. A tag that is pushed is such a switch, until it is popped; the slow path
- * of a request to a named heap is another one.
+ * A switch makes the code for the thread's heap work on a part: meanwhile hk_thread_heap names the part, and `base` in
+ * the thread's table names its own heap. A push of a tag switches until the pop. The slow path of a request to a named
+ * heap switches for the request.
  *
  * A thread's table has its parts, and a direct-mapped cache of them by named heap. The end of a named heap clears the
  * entries of other threads.
@@ -30,12 +30,12 @@
 
 HK_C_BEGIN
 
-/* Chosen: pushes of a thread that have an entry. Those beyond it charge nothing of their own. */
+/* Chosen: the number of a thread's pushes that have an entry. A push beyond them charges nothing. */
 #define HK_PART_TAGS_MAX 32
 
 typedef struct {
   hk_named_t *named;
-  hk_heap_t *part; /* NULL: the system refused one, or there is no tag, and the push changes nothing */
+  hk_heap_t *part; /* NULL: the push changes nothing, because the system refused a part or the tag was NULL */
 } hk_part_tag_t;
 
 typedef struct hk_part_table {
@@ -77,8 +77,8 @@ HK_INLINE hk_named_t *hk_part_current(void) {
   return HK_LIKELY(!hk_heap_is_part(heap)) ? NULL : hk_heap_named(heap);
 }
 
-/* A switch to a part, from the call of hk_part_enter to that of hk_part_leave. `part` is NULL when there was none to be
- * had: then there is nothing to leave. */
+/* A switch to a part, from the call of hk_part_enter to the call of hk_part_leave. `part` is NULL when the thread could
+ * get none: then hk_part_leave does nothing. */
 typedef struct {
   hk_heap_t *part;
   hk_heap_t *before; /* what hk_thread_heap named */
@@ -87,8 +87,8 @@ typedef struct {
 hk_part_switch_t hk_part_enter(hk_named_t *named);
 void hk_part_leave(const hk_part_switch_t *it);
 
-/* Switches the calling thread back to its own heap, for what the library itself allocates, and again to the part that
- * is returned. Nothing in between may push or pop a tag. Without a switch both do nothing. */
+/* Switches the calling thread back to its own heap, for allocations of the library itself, and again to the part that
+ * the first function returned. The caller pushes and pops no tag in between. Without a switch both do nothing. */
 hk_heap_t *hk_part_enter_base(void);
 void hk_part_leave_base(hk_heap_t *part);
 
@@ -116,7 +116,7 @@ void hk_part_on_exit(void);
 /* For a child of fork, while it has one thread: rebuilds the table of the thread that forked. */
 void hk_part_adopt(hk_part_table_t *table, const hk_forker_t *forker);
 
-/* Returns the thread's own heap: `heap`, or what a switch has put aside. */
+/* Returns the own heap of a thread whose hk_thread_heap names `heap`: `heap`, or the table's `base` during a switch. */
 const hk_heap_t *hk_part_base_of(const hk_part_table_t *table, const hk_heap_t *heap);
 
 HK_C_END

@@ -77,7 +77,7 @@ void hk_thread_arm(void) {
   if (hk_os_thread_exit_arm()) hk_attachment_show(&heap->attachment, &hk_thread_heap, losses);
 }
 
-void hk_thread_follow(hk_heap_t *heap) {
+void hk_thread_attach_if_idle(hk_heap_t *heap) {
   if (hk_thread_own() != HK_EMPTY_HEAP || hk_thread_is_leaving() || take_up() != NULL) return;
   if (hk_heap_take_this(heap)) attach(heap);
 }
@@ -100,7 +100,7 @@ bool hk_thread_frees_without_heap(hk_heap_t *owner) {
  * frees are likely that heap's. Returns NULL when it is not idle. */
 static hk_heap_t *take_known(void) {
   if (known_heap == NULL) return NULL;
-  hk_thread_follow(known_heap);
+  hk_thread_attach_if_idle(known_heap);
   hk_heap_t *heap = hk_thread_own();
   return heap != HK_EMPTY_HEAP ? heap : NULL;
 }
@@ -171,7 +171,7 @@ void hk_thread_leave_borrowed(hk_heap_t *heap) {
 
 /* ---- The end. */
 
-void hk_thread_let_go(hk_heap_t *heap) {
+void hk_thread_give_back(hk_heap_t *heap) {
   hk_sample_countdown_recall(heap);
   hk_remote_flush(heap);
   hk_heap_unload(heap);
@@ -189,5 +189,5 @@ void hk_thread_on_exit(void) {
   hk_heap_enter(heap); /* first: the heap is in use, whenever a signal handler forks */
   hk_attachment_hide(&heap->attachment);
   hk_store_relaxed(&hk_thread_heap, HK_EMPTY_HEAP);
-  hk_thread_let_go(heap);
+  hk_thread_give_back(heap);
 }

@@ -60,21 +60,21 @@ HK_INLINE void hk_thread_leave(hk_thread_lease_t lease) {
   }
 }
 
-/* Attaches `heap` to a calling thread without a heap, if that heap is idle. A thread that can take up its last heap
- * again does that instead. */
-void hk_thread_follow(hk_heap_t *heap);
+/* Attaches `heap` to the calling thread, if `heap` is idle and the thread has no heap. A thread that can take up its
+ * last heap again does that instead. */
+void hk_thread_attach_if_idle(hk_heap_t *heap);
 
 /* Returns whether the calling thread frees a block of `owner` (NULL: a larger block) without a heap. It does when it is
- * ending, or may be and has freed few blocks this way. A thread that never had a heap notes the first `owner`, and its
- * next slow path attaches that heap if it is idle: the thread has likely taken over another thread's work, and frees
- * more of its blocks. */
+ * ending, and while it may be ending and has freed few blocks this way. A thread that never had a heap notes the first
+ * `owner`, and its next slow path attaches that heap if it is idle: the thread has likely taken over another thread's
+ * work, and frees more of its blocks. */
 bool hk_thread_frees_without_heap(hk_heap_t *owner);
 
 /* Returns whether the thread has no heap and attaches none: its exit handler has run, or never will. */
 bool hk_thread_is_leaving(void);
 
-/* Takes the heap up again that the calling thread had last. Returns false when it had none, or another thread has it.
- * For a thread that finds no heap. */
+/* Takes up the heap that the calling thread had last. Returns false when it had none, or another thread has it. For a
+ * thread that finds no heap. */
 bool hk_thread_take_up(void);
 
 /* Keeps the calling thread without a heap of its own, for a thread that the C library has not made and whose
@@ -87,7 +87,8 @@ void hk_thread_on_exit(void);
 /* Arms the exit handler for a thread that attached a heap before there was one. */
 void hk_thread_arm(void);
 
-/* Gives back a heap that is detached from its thread, and in which the caller has entered a slow path. */
-void hk_thread_let_go(hk_heap_t *heap);
+/* Gives a heap back to the pool. Requires that it is detached from its thread, and that the caller has entered a slow
+ * path of it. */
+void hk_thread_give_back(hk_heap_t *heap);
 
 #endif /* HK_HEAP_THREAD_H */

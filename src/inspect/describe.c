@@ -255,7 +255,7 @@ static void tell_if_named(const hk_sample_t *sample, void *context) {
   leaks->count++;
 }
 
-void hk_sample_hook_tell_named(const hk_named_t *named) {
+void hk_sample_hook_print_named(const hk_named_t *named) {
   named_leaks_t leaks = {.named = named};
   hk_sample_visit(tell_if_named, &leaks);
 }

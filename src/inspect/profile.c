@@ -137,7 +137,7 @@ static bool enter(hk_sample_t *sample) {
   return true;
 }
 
-void hk_sample_hook_expect(void) { hk_unwind_cache_prefetch(); }
+void hk_sample_hook_prefetch(void) { hk_unwind_cache_prefetch(); }
 
 bool hk_sample_hook_note(uintptr_t address, size_t offset, size_t requested, size_t bytes, uint64_t weight_q16) {
   hk_sample_t sample = {

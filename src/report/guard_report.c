@@ -257,7 +257,7 @@ static bool begin(void) {
 typedef struct {
   const hk_guard_event_t *event;
   bool is_quiet;
-  bool is_news;
+  bool is_new;
 } task_t;
 
 static void report(void *context) {
@@ -265,8 +265,8 @@ static void report(void *context) {
   const hk_guard_event_t *event = task->event;
   hk_format_t out;
   take_stack_of_deed(event);
-  task->is_news = hk_guarded_is_news(place_of(&stacks[0]));
-  if (!task->is_news) return;
+  task->is_new = hk_guarded_note_place(place_of(&stacks[0]));
+  if (!task->is_new) return;
   take_stacks_of_block(event);
   if (!task->is_quiet) {
     hk_format_init(&out, text_buffer, sizeof text_buffer);
@@ -286,5 +286,5 @@ bool hk_guard_report(const hk_guard_event_t *event, bool is_quiet) {
   task_t task = {.event = event, .is_quiet = is_quiet};
   if (!hk_own_stack_run(report, &task)) report(&task);
   hk_store_release(&reporter, 0);
-  return task.is_news;
+  return task.is_new;
 }

@@ -171,7 +171,7 @@ HK_FRESH_TEST(Detach, AThreadThatFreesAnIdleHeapsBlockFirstKeepsItsLooseHeap) {
   hk_heap_give_back(idle);
   EXPECT_EQ(Detach(), 0u);
   worker.Do([&] {
-    hk_thread_follow(idle);
+    hk_thread_attach_if_idle(idle);
     EXPECT_EQ(hk_thread_own(), worker.heap());
   });
   EXPECT_EQ(hk_heap_life(idle), hk_heap_idle);

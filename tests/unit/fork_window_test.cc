@@ -254,7 +254,7 @@ void SetUpMetBeyondSlots() {
   hk_heap_give_back(met);
 }
 
-void Follow() { hk_thread_follow(met); }
+void Follow() { hk_thread_attach_if_idle(met); }
 
 TEST_F(ForkWindow, AThreadFollowsABlock) { Step({SetUpMet, Follow, LookAtPool}); }
 TEST_F(ForkWindow, AThreadFollowsABlockBeyondTheSlots) { StepByBoth({SetUpMetBeyondSlots, Follow, LookAtPool}); }

@@ -285,7 +285,7 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedWhereTheThreadHasNoExitHandler) {
     hk_thread_leave(lease);
     EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
     EXPECT_EQ(hk_heap_life(lease.heap), hk_heap_idle);
-    hk_thread_follow(lease.heap);
+    hk_thread_attach_if_idle(lease.heap);
     EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
   }).join();
 }
@@ -329,7 +329,7 @@ HK_FRESH_TEST(HeapOfAThread, IsTheOneThatItsFirstBlockIsOf) {
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
   for (hk_heap_t *heap : {heaps[1], heaps[0], heaps[2]}) {
     InNewThread([heap] {
-      hk_thread_follow(heap);
+      hk_thread_attach_if_idle(heap);
       ASSERT_EQ(hk_thread_own(), heap);
       EXPECT_EQ(hk_heap_life(heap), hk_heap_attached);
       hk_thread_lease_t lease = hk_thread_enter();
@@ -346,7 +346,7 @@ HK_FRESH_TEST(HeapOfAThread, IsNotOneThatAnotherThreadHas) {
   std::vector<hk_heap_t *> heaps = TakeMany(2);
   hk_heap_give_back(heaps[1]);
   InNewThread([&heaps] {
-    hk_thread_follow(heaps[0]);
+    hk_thread_attach_if_idle(heaps[0]);
     EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
     hk_thread_lease_t lease = hk_thread_enter();
     EXPECT_EQ(lease.heap, heaps[1]);
@@ -361,7 +361,7 @@ HK_FRESH_TEST(HeapOfAThread, StaysWhateverElseItFrees) {
     hk_thread_leave(hk_thread_enter());
     hk_heap_t *mine = hk_thread_own();
     hk_heap_t *other = mine == heaps[0] ? heaps[1] : heaps[0];
-    hk_thread_follow(other);
+    hk_thread_attach_if_idle(other);
     EXPECT_EQ(hk_thread_own(), mine);
     EXPECT_EQ(hk_heap_life(other), hk_heap_idle);
   });
@@ -403,7 +403,7 @@ HK_FRESH_TEST(HeapOfAThread, IsNotFollowedByOneThatIsLeaving) {
   hk_heap_give_back(heap);
   std::thread([heap] {
     while (!hk_thread_is_leaving()) hk_thread_on_exit();
-    hk_thread_follow(heap);
+    hk_thread_attach_if_idle(heap);
     EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
     EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
   }).join();
@@ -413,7 +413,7 @@ HK_FRESH_TEST(HeapOfAThread, ThatIsFollowedIsGivenBackByTheExitHandler) {
   ASSERT_TRUE(hk_os_thread_exit_init(hk_thread_on_exit));
   hk_heap_t *heap = hk_heap_take();
   hk_heap_give_back(heap);
-  std::thread([heap] { hk_thread_follow(heap); }).join();
+  std::thread([heap] { hk_thread_attach_if_idle(heap); }).join();
   EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
   EXPECT_EQ(hk_heap_take(), heap);
 }

@@ -7,8 +7,8 @@
  * path, and takes one as a new thread does.
  *
  *   none -> firm -> examined -> none   the thread slept, or ended without its exit handler: the examiner has the heap
- *                            -> loose  the thread did not sleep, or is only to come to a slow path: it takes the
- *                                      heap up there
+ *                            -> loose  the thread did not sleep, or shall only come to a slow path: it takes the
+ *                                      heap up again there
  *                            -> taken_up -> firm   the thread has taken the heap up already
  *                            -> ended  the thread ends and waits, also after taken_up: the examiner tells it when its
  *                                      variable and its stack may go

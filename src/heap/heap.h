@@ -134,7 +134,7 @@ struct hk_heap {
   uint32_t spare_overflows;                  /* times that there was no room for a row: spare.c */
   hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
-  bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
+  bool has_sent_to_idle;                     /* while `is_visited`: the drain has sent blocks to an idle heap */
   hk_idle_bins_t idle_bins;
   bool is_short;            /* no span has pages to give up behind its carved blocks: heap_flush.c */
   uint64_t shortened_ms;    /* when its spans were last shortened (api/process_purge.c); 0: never */
@@ -306,7 +306,7 @@ typedef enum { hk_heap_own, hk_heap_part } hk_heap_kind_t; /* a thread's own hea
  * hk_shard_current was called before. */
 hk_heap_t *hk_heap_create(hk_heap_kind_t kind);
 
-/* Makes a heap that has given up all its memory as it was when it was created, but for its record in hk_heap_first. */
+/* Resets a heap that has given up all its memory to the state of a new one. Its place in hk_heap_first stays. */
 void hk_heap_reset(hk_heap_t *heap);
 
 /* Returns the newest heap; the others follow through all_next. Heaps never go away. */

@@ -107,8 +107,9 @@ static void shorten_spans(hk_slab_t *slabs, void *context) {
   }
 }
 
-/* A span keeps its carved blocks. So once all are short, a walk finds nothing before the heap has another span: where
- * the system refuses many requests in a row, each would look at all slabs of the process. */
+/* A span keeps its carved blocks. So once all spans are short, a walk finds nothing until the heap has another span.
+ * `is_short` saves those walks: where the system refuses many requests in a row, each would look at all slabs of the
+ * process. */
 bool hk_heap_shorten(hk_heap_t *heap) {
   if (heap->is_short || !hk_heap_claim_spans(heap)) return false;
   shortening_t shortening = {.heap = heap};

@@ -28,16 +28,17 @@ static bool is_tiny_worth_it(const hk_heap_t *heap, unsigned class_index) {
 }
 
 /* Returns whether a spill may release a span, and the blocks are worth it: a shorter list soon needs a span again
- * (measured: docs/experiments/2026-11-30-reserve-and-mid-bins.md). A metered bin does not know its length. */
+ * (measured: docs/experiments/2026-11-30-reserve-and-mid-bins.md). The length of a metered bin is unknown. */
 static bool is_mid_worth_it(const hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *list = &heap->bin[class_index];
   if (list->free == HK_LIST_END || hk_mid_is_metered(heap, class_index)) return false;
   return (heap->state[class_index].room - list->countdown) * hk_class_bytes(class_index) >= HK_SLAB_BYTES;
 }
 
-/* Where blocks are in use, nothing can be released before as many come back: the bin's countdown says when. A sampled
- * heap's countdown says other things; its bin waits for a refill. The class then carves as in a new heap: a program that
- * needs few of its blocks at a time touches few pages. */
+/* Releases the active span if none of its blocks is in use. Otherwise sets the bin's countdown to the number of those:
+ * when it is over, all may have come back. A sampled heap needs its countdowns for samples, so its bin waits for a
+ * refill. The class then carves as in a new heap, so that a program that needs few of its blocks at a time touches few
+ * pages. */
 static void flush_tiny(hk_heap_t *heap, unsigned class_index) {
   unsigned length, others = hk_heap_flush_tiny(heap, class_index, &length);
   hk_class_set_remove(&heap->idle_bins.candidates, class_index);
@@ -47,7 +48,8 @@ static void flush_tiny(hk_heap_t *heap, unsigned class_index) {
     hk_heap_effective_list(heap, class_index)->countdown = others;
 }
 
-/* Returns whether it flushed the bin. */
+/* Flushes the bin if that may release a span. Passes over a bin that was refilled since the last look. Returns whether
+ * it flushed the bin. */
 static bool look_at(hk_heap_t *heap, unsigned class_index, bool with_tiny) {
   bool is_mid = hk_class_is_mid(class_index);
   if (!is_mid && !with_tiny) return false;

@@ -44,7 +44,8 @@ static void note_spilled(hk_bin_state_t *state, unsigned count) {
   state->spilled = (uint8_t)(spilled < UINT8_MAX ? spilled : UINT8_MAX);
 }
 
-static void settle(hk_heap_t *heap, unsigned class_index) {
+/* Spills a full list, and adapts its room: see mid.h. */
+static void spill_full(hk_heap_t *heap, unsigned class_index) {
   hk_bin_state_t *state = &heap->state[class_index];
   bool is_first = state->spilled == 0;
   unsigned full = state->room, keep = is_first ? full / 2 : 0;
@@ -55,8 +56,8 @@ static void settle(hk_heap_t *heap, unsigned class_index) {
 
 /* ---- Metered bins. */
 
-/* Chosen: frees after which a list is counted that was not full at its last counts. It may grow by as many blocks
- * beyond its room before that is seen. */
+/* Chosen: the most frees from one count of a list to the next, if the last counts found that it was not full. The list
+ * may grow by as many blocks beyond its room before a count shows it. */
 #define INTERVAL_MAX 512u
 #define INTERVAL_MAX_BYTES (8 * HK_MIB)
 
@@ -64,8 +65,8 @@ static hk_free_list_t *aside_of(hk_heap_t *heap, unsigned class_index) {
   return &heap->countdowns->shadow[class_index];
 }
 
-/* Sets the blocks behind the first `keep` aside. Blocks that are aside already stay so only where the bin's list is
- * damaged: then none follows them. */
+/* Sets the blocks behind the first `keep` aside. Does nothing where the bin's list is damaged: its blocks cannot be
+ * followed, and other blocks may still be aside. */
 static void set_rest_aside(hk_heap_t *heap, unsigned class_index, uint32_t length, uint32_t keep) {
   hk_free_list_t *bin = &heap->bin[class_index], *aside = aside_of(heap, class_index);
   hk_block_t *last;
@@ -104,7 +105,7 @@ static uint32_t take_back(hk_heap_t *heap, unsigned class_index, hk_block_t *las
   return count;
 }
 
-/* Returns whether the list was full. */
+/* Unmeters a metered bin. Returns whether its list was full, and has been spilled. */
 static bool unmeter(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
@@ -119,7 +120,7 @@ static bool unmeter(hk_heap_t *heap, unsigned class_index) {
   bin->pop_step = 1;
   bin->countdown = length < room ? room - length : 1;
   if (length < room) return false;
-  settle(heap, class_index);
+  spill_full(heap, class_index);
   return true;
 }
 
@@ -141,9 +142,9 @@ static bool set_free_aside(hk_heap_t *heap, unsigned class_index) {
   return true;
 }
 
-/* Begins the next interval of a bin whose sample is far and whose list is not full. The pops and the length remain
- * one sum. Returns false for other bins. */
-static bool extend(hk_heap_t *heap, unsigned class_index) {
+/* Begins the next interval of a bin whose sample is far and whose list is not full. Returns false for other bins.
+ * `at_start` becomes the sum of the list's length and the pops, which only the next unmetering tells apart. */
+static bool extend_interval(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   uint32_t room = heap->state[class_index].room, sum = hk_heap_metered_sum(countdown, bin);
@@ -158,11 +159,12 @@ static bool extend(hk_heap_t *heap, unsigned class_index) {
   return true;
 }
 
-static void settle_metered(hk_heap_t *heap, unsigned class_index) {
+/* Acts on the end of a metered bin's countdown: at the sample, or at the end of an interval. */
+static void act_on_metered(hk_heap_t *heap, unsigned class_index) {
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   bool is_at_sample = countdown->until == HK_COUNTDOWN_UNKNOWN || countdown->at_start == countdown->until;
   if (is_at_sample && set_free_aside(heap, class_index)) return;
-  if (!is_at_sample && extend(heap, class_index)) return;
+  if (!is_at_sample && extend_interval(heap, class_index)) return;
   if (unmeter(heap, class_index)) countdown->interval = 0;
   hk_mid_meter(heap, class_index);
 }
@@ -187,9 +189,9 @@ void hk_mid_spill(hk_heap_t *heap, unsigned class_index, unsigned keep) {
 
 void hk_mid_countdown_over(hk_heap_t *heap, unsigned class_index) {
   if (hk_mid_is_metered(heap, class_index)) {
-    settle_metered(heap, class_index);
+    act_on_metered(heap, class_index);
   } else {
-    settle(heap, class_index);
+    spill_full(heap, class_index);
   }
   hk_heap_check_class(heap, class_index);
 }

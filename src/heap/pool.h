@@ -27,10 +27,10 @@
 /* Chosen: this many idle heaps, in the first slots of each shard, keep their memory for the threads that come next. */
 #define HK_POOL_WARM 4
 
-/* Returns an idle heap, or a new one; NULL when the system refuses. On a machine of several memory nodes a heap of
- * the calling thread's node comes first. Then comes the last one of the list; then one of the slots of the thread's
- * shard, and after them of the other shards, the one given back last as far as their order tells. The caller's thread
- * has the heap until hk_heap_give_back. */
+/* Returns an idle heap, or a new one; NULL when the system refuses. Prefers, on a machine of several memory nodes, a
+ * heap of the calling thread's node; then the last one of the list; then the slots of the thread's shard; then those of
+ * the other shards. Of a shard's slots it takes the heap that was given back last, as far as their order tells. The
+ * caller's thread has the heap until hk_heap_give_back. */
 hk_heap_t *hk_heap_take(void);
 
 /* Takes this heap. Returns false when it was not idle. */

@@ -13,13 +13,13 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 
-/* In the place of a span's count once its case is decided. No span has as many blocks. */
+/* Stand in a span's count once it is decided whether its blocks are all in the chain. No span has as many blocks. */
 #define ALL_IN_CHAIN UINT16_MAX
 #define NOT_ALL_IN_CHAIN (UINT16_MAX - 1)
 static_assert(HK_SPAN_MAX_SLABS * (HK_SLAB_BYTES / HK_BLOCK_ALIGNMENT) < NOT_ALL_IN_CHAIN, "a count is a count");
 
-/* The number of the current round. Each chain is a round. A count of an earlier round is void, whatever happened to the
- * span since, or to the thread that counted (in a child of fork). */
+/* Each chain is a round with a number of its own. Counts of earlier rounds are void: the span may have changed since,
+ * or the thread that counted has vanished in a fork. */
 static uint32_t this_round;
 
 /* ---- One chain. */
@@ -60,8 +60,8 @@ static bool is_in_chain_alone(hk_heap_t *heap, hk_slab_t *span, unsigned count) 
          hk_load_acquire(&heap->state[span->class_index].active) != span; /* with hk_span_put_to_rest and switch_to */
 }
 
-/* Returns whether all of the span's blocks are in the chain: the same answer each time, whatever the heap's thread does
- * meanwhile. */
+/* Returns whether all of the span's blocks are in the chain. Decides once in a round, so that the answer stays the
+ * same, whatever the heap's thread does meanwhile. */
 static bool are_all_in_chain(hk_heap_t *heap, hk_slab_t *span) {
   uint16_t *count = count_of(span);
   if (*count < NOT_ALL_IN_CHAIN) *count = is_in_chain_alone(heap, span, *count) ? ALL_IN_CHAIN : NOT_ALL_IN_CHAIN;
@@ -75,8 +75,8 @@ typedef struct {
 } chain_t;
 
 /* Puts the spans whose blocks are all in the chain into `spans`, through their links, which no other list uses then.
- * Returns the other blocks. A block that has the bit again was freed once more meanwhile: it is in another chain, and
- * its link belongs to that one. */
+ * Returns the other blocks. Ends at a block that has the under-way bit again: it was freed once more meanwhile, and its
+ * link belongs to another chain. */
 static chain_t sort(hk_heap_t *heap, hk_block_t *first, hk_list_t *spans, hk_block_t **damaged) {
   chain_t rest = {HK_LIST_END, NULL};
   for (hk_block_t *block = first, *next; block != HK_LIST_END; block = next) {
@@ -128,7 +128,7 @@ static void check_sorted(const hk_heap_t *heap, size_t chain_blocks, const hk_li
 #endif
 
 /* Gives the spans' slabs to the superslabs. Returns the number of slabs. */
-static uint32_t release(hk_list_t *spans) {
+static uint32_t release_spans(hk_list_t *spans) {
   uint32_t slabs = 0, count = 0, blocks = 0;
   for (hk_list_t *node = spans->next, *next; node != spans; node = next) {
     next = node->next;
@@ -170,11 +170,11 @@ static hk_block_t *drain(hk_heap_t *heap, uint64_t now_ms) {
   chain_t rest = sort(heap, first, &spans, &damaged);
   if (damaged == NULL) check_sorted(heap, chain_blocks, &spans, &rest);
   bool is_all = rest.last == NULL || hk_remote_post(heap, rest.first, rest.last);
-  /* Blocks that came meanwhile are behind it and were not looked at. */
+  /* Otherwise blocks that came meanwhile lie behind it, which no round has seen. */
   heap->drain.put_back = is_all ? rest.first : NULL;
   uint64_t took_ms = hk_subtract_to_zero(hk_os_coarse_ms(), start_ms);
   heap->drain.since_ms = hk_add_saturating(now_ms, REST_AFTER_WALK * took_ms);
-  uint32_t slabs = release(&spans);
+  uint32_t slabs = release_spans(&spans);
   if (slabs > 0) (void)hk_add_relaxed(&heap->shared.drained_slabs, slabs); /* with note_drained */
   return damaged;
 }
@@ -195,7 +195,8 @@ static bool is_waiting(hk_heap_t *heap) {
   return incoming != heap->drain.put_back || drains_of(heap) != heap->drain.drains;
 }
 
-static void look(hk_heap_t *heap, uint64_t now_ms) {
+/* Begins the wait for the heap's thread anew if the thread has drained the heap since the last look. */
+static void restart_wait_if_drained(hk_heap_t *heap, uint64_t now_ms) {
   uint64_t drains = drains_of(heap);
   if (heap->drain.since_ms != 0 && heap->drain.drains == drains) return;
   heap->drain.drains = drains;
@@ -207,7 +208,7 @@ hk_block_t *hk_purge_drain(uint64_t now_ms, uint64_t asleep_ms) {
   hk_block_t *damaged = NULL;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     if (!is_waiting(heap)) continue;
-    look(heap, now_ms);
+    restart_wait_if_drained(heap, now_ms);
     if (hk_subtract_to_zero(now_ms, heap->drain.since_ms) < asleep_ms) continue;
     if (!hk_heap_claim_spans(heap)) continue;
     hk_block_t *found = drain(heap, now_ms);
@@ -222,7 +223,7 @@ uint64_t hk_purge_drain_next_due(uint64_t now_ms, uint64_t asleep_ms) {
   uint64_t due_ms = UINT64_MAX;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     if (!is_waiting(heap)) continue;
-    look(heap, now_ms);
+    restart_wait_if_drained(heap, now_ms);
     due_ms = hk_smaller(due_ms, hk_add_saturating(heap->drain.since_ms, asleep_ms));
   }
   return due_ms;

@@ -14,7 +14,7 @@
 
 /* ---- Small blocks. */
 
-/* Returns whether the heap is sampled although nothing is chosen, to count its allocations. */
+/* Returns whether the heap is sampled only to count its allocations: no block is chosen. */
 static bool only_counts(const hk_heap_t *heap) {
   return hk_sample_countdown_rate(heap) == 0 && heap->countdowns->guard_rate == 0;
 }
@@ -48,7 +48,7 @@ static void draw(hk_heap_t *heap, unsigned class_index) {
   if (countdown->shift != countdowns->pace.shift) countdown->weight_q16 = 0;
   countdown->shift = countdowns->pace.shift;
   uint64_t blocks = draw_blocks(heap, class_index);
-  /* The bound: so that an open bin's countdown never looks fresh. */
+  /* bounded, so that an open bin's countdown never looks fresh */
   hk_heap_set_until(countdown, (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE));
 }
 
@@ -133,8 +133,8 @@ static void close_at(hk_heap_t *heap, unsigned class_index, uint32_t left) {
 
 /* Handles a list of unknown length, whose blocks are all of one span. If the next sample is beyond all carved blocks of
  * the span, those that are missing from the list count as given: the draw that is left is as good as a new one.
- * Otherwise the list is counted up to the sample. If it ends before, the sample is drawn anew beyond its end, because
- * the first case has taken those further away. */
+ * Otherwise the list is counted up to the sample. If the list ends before the sample, the sample is drawn anew beyond
+ * the list's end. The old draw would have a bias: the first case has taken all draws beyond the carved blocks. */
 static void next_uncounted_piece(hk_heap_t *heap, unsigned class_index) {
   uint32_t *until = &heap->countdowns->of[class_index].until;
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
@@ -173,7 +173,7 @@ void hk_sample_countdown_next_piece_slow(hk_heap_t *heap, unsigned class_index) 
 
 /* ---- Recall. */
 
-/* Another heap has the block's span only in a child of fork. */
+/* Returns a block to the free list of its span. Another heap owns the span only in a child of fork. */
 static void return_block(hk_heap_t *heap, hk_block_t *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_load_relaxed(&slab->owner) != heap) {
@@ -210,7 +210,7 @@ void hk_sample_countdown_recall(hk_heap_t *heap) {
   }
 }
 
-/* Closes an open bin whose list is not counted. Its draw is void. */
+/* Closes an open bin without a count of its list, and drops its draw. */
 static void close_uncounted(hk_heap_t *heap, unsigned class_index) {
   if (is_counted(heap)) hk_heap_note_given(heap, class_index, hk_free_list_length(heap->bin[class_index].free));
   close_tiny(heap, class_index);
@@ -246,7 +246,7 @@ static void move_lists(hk_heap_t *heap, hk_free_list_t *to) {
   set_tiny_free_lists(heap);
 }
 
-/* Numbers the sampled heaps: each has random numbers of its own, the same for the same secret. */
+/* The number of sampled heaps. Each heap's random numbers depend on its number here and on the secret. */
 static _Atomic(uint64_t) sampled_heaps;
 
 static hk_sample_countdowns_t *countdowns_of(hk_heap_t *heap) {
@@ -273,7 +273,7 @@ static void draw_large(hk_heap_t *heap) {
   countdowns->large_until = hk_sampling_distance(hk_random(&countdowns->random), hk_sample_countdown_rate(heap));
 }
 
-static void begin(hk_heap_t *heap, uint64_t state) {
+static void begin_sampling(hk_heap_t *heap, uint64_t state) {
   hk_sample_countdowns_t *countdowns = countdowns_of(heap);
   if (countdowns == NULL) return;
   move_lists(heap, countdowns->shadow);
@@ -293,7 +293,7 @@ static void begin(hk_heap_t *heap, uint64_t state) {
   if (countdowns->guard_rate != 0) draw_large_guarded(heap);
 }
 
-static void end(hk_heap_t *heap) {
+static void end_sampling(hk_heap_t *heap) {
   close_all(heap);
   hk_sample_countdown_recall(heap);
   move_lists(heap, heap->bin);
@@ -302,11 +302,11 @@ static void end(hk_heap_t *heap) {
 
 void hk_sample_countdown_follow_slow(hk_heap_t *heap) {
   uint64_t state = hk_load_acquire(&hk_sampling_state);
-  if (hk_heap_is_sampled(heap)) end(heap);
+  if (hk_heap_is_sampled(heap)) end_sampling(heap);
   if (!hk_sampling_chooses(state) && !is_counted(heap)) {
     heap->sampling_state = state;
   } else {
-    begin(heap, state);
+    begin_sampling(heap, state);
   }
   hk_heap_check(heap);
 }
@@ -315,7 +315,7 @@ bool hk_sample_countdown_begin_count(hk_heap_t *part) {
   hk_sample_countdowns_t *countdowns = countdowns_of(part);
   if (countdowns == NULL) return false;
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) countdowns->of[i].drawn = countdowns->of[i].until;
-  begin(part, hk_load_acquire(&hk_sampling_state));
+  begin_sampling(part, hk_load_acquire(&hk_sampling_state));
   return hk_heap_is_sampled(part);
 }
 

@@ -21,16 +21,16 @@ static bool is_block_of(const hk_heap_t *owner, const hk_block_t *block) {
          hk_span_has_block(hk_load_racy(&slab->head), block);
 }
 
-/* Reads a word that belongs to the thread that has `heap`. The caller's own spans that its own lists lead to stay where
- * they are during the search. Another thread may change and unmap its spans at the same moment. */
+/* Reads a word that belongs to the thread that has `heap`. Spans to which the caller's own lists lead stay mapped
+ * during the search. Another thread may change and unmap its spans at any moment, so the system reads those. */
 static bool read_word(const hk_heap_t *heap, const void *address, void **word) {
   if (heap != hk_thread_own()) return hk_os_peek(address, word);
   *word = hk_load_racy((void *const *)address);
   return true;
 }
 
-/* A list of blocks of any owner is one on its way: the purge thread may take it, and release the blocks' spans, though
- * they are the caller's. */
+/* Reads the link of a block on a list of blocks of `owner`. With NULL the list is of blocks under way. The purge thread
+ * may take such a list and release the blocks' spans, the caller's too. */
 static bool read_link(const hk_heap_t *owner, const hk_block_t *from, void **link) {
   if (owner == NULL) return hk_os_peek(&from->next, link);
   return read_word(hk_load_relaxed(&hk_slab_of(from)->owner), &from->next, link);
@@ -65,21 +65,21 @@ static bool is_in_outbox(const hk_heap_t *heap, const hk_heap_t *owner, const hk
   return false;
 }
 
-static bool is_coming(hk_heap_t *heap, const hk_block_t *block) {
+static bool is_incoming(hk_heap_t *heap, const hk_block_t *block) {
   return is_on_list(NULL, hk_load_acquire(&heap->shared.incoming), block);
 }
 
-/* The link of a block that is under way to its owner has the under-way bit, that of every other free block has not.
- * Copies of contents that were never set mostly show the latter. So a live block that holds one spares a walk that
- * makes a system call for each block under way, and for each batch of each heap. */
+/* Returns whether the block's link has the under-way bit, as the links of blocks under way alone have. A live block
+ * that looks free mostly holds the link of an ordinary free list, from the time before its allocation. For such a block
+ * the search ends here: the rest makes a system call for each block under way and for each batch of each heap. */
 static bool may_be_under_way(const hk_block_t *block) {
   void *link;
   return hk_os_peek(&block->next, &link) && hk_remote_is_under_way(link);
 }
 
-/* Returns whether the bin of the class leads to the block, or the list that stands in for it in a sampled heap. Blocks
- * change places when the owner begins to be sampled, and when that ends. It reads no pointer of another heap but that
- * to the lists: the record that has them may not be seen yet. */
+/* Returns whether the bin of the class leads to the block, or the shadow list of a sampled heap. The blocks move from
+ * one to the other when the owner begins to be sampled, and when it ends, so both are searched. Follows
+ * `effective_lists` and not `countdowns`: the caller may not see yet what that leads to. */
 static bool is_in_class(hk_heap_t *owner, unsigned class_index, const hk_block_t *block) {
   const hk_free_list_t *before = hk_load_relaxed(&owner->effective_lists);
   if (before != owner->bin && is_listed(owner, &before[class_index].free, owner, block)) return true;
@@ -95,11 +95,11 @@ bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
   if (is_in_class(owner, span->class_index, block)) return true;
   if (is_listed(owner, &span->own.free, owner, block)) return true;
   if (!may_be_under_way(block)) return false;
-  if (is_coming(owner, block)) return true;
+  if (is_incoming(owner, block)) return true;
   bool moved = hk_load_racy(&span->moved);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     if (is_in_outbox(heap, moved ? NULL : owner, block)) return true;
-    if (moved && is_coming(heap, block)) return true;
+    if (moved && is_incoming(heap, block)) return true;
   }
   return false;
 }

@@ -113,7 +113,7 @@ static hk_address_class_t class_of_whole(uintptr_t address) {
   }
 }
 
-/* A sampled block lies behind the start of the block that holds it by a power of two. */
+/* Finds the live sample in a block. It begins a power of two of bytes behind the start of the block. */
 static bool find_sample(const hk_address_class_t *where, hk_sample_t *sample) {
   for (size_t offset = HK_BLOCK_ALIGNMENT; offset < where->bytes; offset *= 2) {
     bool is_live = hk_sample_hook_find(where->start + offset, sample) == hk_sample_live;

@@ -87,7 +87,7 @@ HK_NOINLINE void hk_free_countdown_over(hk_slab_t *slab) HK_NOTHROW;
 void *hk_calloc(size_t count, size_t size);
 void *hk_realloc(void *block, size_t size);
 
-/* Returns whether realloc may leave a block of `bytes` usable bytes to a request of `size`. */
+/* Returns whether realloc may give a block of `bytes` usable bytes to a request of `size`. */
 bool hk_realloc_may_leave(size_t size, size_t bytes);
 
 /* hk_usable_size of runs, large and sampled blocks, NULL and implausible addresses. */

@@ -295,7 +295,7 @@ HK_INLINE bool is_told_right(void *block, const told_t *told) {
   if (finding.verdict != hk_verdict_live) return true;
   if (alignment_fits(block, told) && size_fits(&finding, block, told)) return true;
   size_t alignment = told->alignment;
-  hk_misuse_told_size(block, finding.bytes, told->has_alignment ? &alignment : NULL, told->size);
+  hk_misuse_wrong_size(block, finding.bytes, told->has_alignment ? &alignment : NULL, told->size);
   return false;
 }
 

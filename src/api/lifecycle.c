@@ -183,8 +183,8 @@ static bool is_filter_of_container(void) {
          hk_sandbox_status_is_same(own_status, "/proc/1/status");
 }
 
-/* The option overrides what the library detects: the user may know of a filter that it cannot see. What comes before
- * this in the process makes proven calls alone under a filter that came through exec. */
+/* The option overrides what the library detects: the user may know of a filter that it cannot see. Under a filter that
+ * came through exec, all code that runs earlier in the process makes only system calls that are known to be allowed. */
 static void settle_sandbox(void) {
   if (hk_load_relaxed(&hk_sandbox_level) == (int)hk_sandbox_inherited && is_filter_of_container()) {
     hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_container);

@@ -99,7 +99,7 @@ void hk_misuse_overflow(const void *block, size_t bytes) {
   finish(&message);
 }
 
-void hk_misuse_told_size(const void *block, size_t bytes, const size_t *alignment, size_t size) {
+void hk_misuse_wrong_size(const void *block, size_t bytes, const size_t *alignment, size_t size) {
   message_t message;
   begin(&message, "wrong-size");
   hk_format_print(&message.format, "%p is a block of %u bytes, and was freed as one of %u bytes", (uintptr_t)block,

@@ -21,14 +21,15 @@ HK_COLD void hk_misuse_damage(const void *block);
  * caller then does nothing. */
 HK_COLD void hk_misuse_heap(const void *heap, const char *name);
 
-/* Says that blocks of a named heap are in use at its end. Never aborts. */
+/* Reports that blocks of a named heap are in use at its end. Never aborts. */
 HK_COLD void hk_misuse_leaked_heap(const char *name, uint64_t blocks, uint64_t bytes);
+
 /* Reports a block that the program frees after a write behind its `bytes`. Returns as hk_misuse_address does. */
 HK_COLD void hk_misuse_overflow(const void *block, size_t bytes);
 
-/* Reports a block that the program frees as one of another size or alignment; NULL: it told no alignment. Returns
- * as hk_misuse_address does. */
-HK_COLD void hk_misuse_told_size(const void *block, size_t bytes, const size_t *alignment, size_t size);
+/* Reports a block that the program frees as one of another size or alignment. `alignment` is NULL when the program told
+ * none. Returns as hk_misuse_address does. */
+HK_COLD void hk_misuse_wrong_size(const void *block, size_t bytes, const size_t *alignment, size_t size);
 
 /* Reports the damaged block that a drain of `heap` has found, if any. */
 HK_INLINE void hk_misuse_report_damaged(hk_heap_t *heap) {

@@ -46,7 +46,7 @@ static void flush_idle(hk_heap_t *heap) {
   hk_heap_leave(heap);
 }
 
-/* Drains all heaps before it flushes any: a block that is sent on once has reached its owner. */
+/* Drains all heaps before it flushes any: a drain sends blocks of spans that have moved on to other heaps. */
 static void flush_all(hk_heap_t *own) {
   drain(own);
   hk_heap_visit_idle(drain_idle);
@@ -55,7 +55,7 @@ static void flush_all(hk_heap_t *own) {
   flush_heap(own);
 }
 
-/* Of named heaps and tags, those of the calling thread. */
+/* Flushes the calling thread's parts of named heaps and tags. */
 static void flush_parts(void) { hk_part_visit_own(flush_heap); }
 
 /* Purges the memory that a hardened build keeps apart from the sums of space/dirty.h. */
@@ -120,18 +120,18 @@ hk_detach_t hk_process_purge_detach_terms(uint64_t now_ms) {
   return (hk_detach_t){.now_ms = now_ms, .asleep_ms = hk_smaller(asleep_ms, NEAR_LIMIT_MS), .least_slabs = 1};
 }
 
-static void take_heaps(const hk_detach_t *which) {
+static void detach_heaps(const hk_detach_t *which) {
   if (hk_detach_sleepers(which) > 0 && is_near_limit()) hk_process_purge_idle_heaps();
 }
 
 void hk_process_purge_detach_sleepers(uint64_t now_ms) {
   hk_detach_t which = hk_process_purge_detach_terms(now_ms);
-  take_heaps(&which);
+  detach_heaps(&which);
 }
 
 void hk_process_purge_near_limit(void) {
   hk_store_relaxed(&hk_dirty_wants_heaps, false);
-  take_heaps(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
+  detach_heaps(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 
 size_t hk_process_purge_everywhere(size_t keep_bytes) {
@@ -143,39 +143,40 @@ size_t hk_process_purge_everywhere(size_t keep_bytes) {
 
 /* ---- Before a request fails. */
 
-/* When a request was last refused. Threads that run give up what they can spare in their next slow path. */
+/* When a request was last refused. A thread that runs gives up its free memory in its next slow path. */
 static _Atomic(uint64_t) refused_ms;
 
-/* Only a shortage of addresses is over when pages of spans are unmapped: where mappings are short, the system refuses
- * to unmap a part of one. */
-static void shorten(hk_heap_t *heap) {
+/* Gives up the pages of the heap's spans that were never carved. Where that succeeds, addresses are short, and a
+ * shortage begins. Where mappings are short instead, the system refuses to unmap a part of one. */
+static void shorten_spans(hk_heap_t *heap) {
   if (hk_heap_shorten(heap)) hk_shortage_begin();
 }
 
-/* Drains the heap too: the visit is repeated while blocks wait for it. */
+/* Drains the heap too, because hk_heap_visit_idle repeats the visit while blocks wait for the heap. */
 static void shorten_idle(hk_heap_t *heap) {
   hk_heap_enter_taken(heap);
   flush_heap(heap);
-  shorten(heap);
+  shorten_spans(heap);
   hk_heap_leave(heap);
 }
 
 static void shorten_own(void) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return;
-  shorten(lease.heap);
+  shorten_spans(lease.heap);
   hk_thread_leave(lease);
 }
 
-/* At most once in a tick of the clock, because it opens files. */
-static void take_heaps_of_sleepers(void) {
+/* Detaches heaps of threads that have slept for a moment. Does so once in a tick of the clock, because it opens
+ * files. */
+static void detach_short_sleepers(void) {
   uint64_t now_ms = hk_os_coarse_ms();
   if (hk_exchange_acq_rel(&refused_ms, now_ms) == now_ms) return;
   (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = now_ms, .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 
 void hk_process_purge_all(bool may_be_short) {
-  if (may_be_short) take_heaps_of_sleepers();
+  if (may_be_short) detach_short_sleepers();
   (void)hk_process_purge(0);
   if (may_be_short) {
     hk_heap_visit_idle(shorten_idle);
@@ -190,7 +191,7 @@ void hk_process_purge_after_refusal(void) {
   heap->shortened_ms = hk_os_coarse_ms();
   hk_heap_enter(heap);
   flush_heap(heap);
-  shorten(heap);
+  shorten_spans(heap);
   hk_heap_leave(heap);
   (void)hk_purge_unmap_free();
 }

@@ -55,8 +55,8 @@ static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
   hk_dirty_stay_quiet(since_ms);
 }
 
-/* Returns when to visit again, in ms. A remote free sends the wake-up, at most once in BLOCKS_MIN_MS. The wake-up is
- * opened before the look at what waits, so that blocks that come after the look send it. */
+/* Returns the time until the next visit, in ms. A remote free sends the wake-up, at most once in BLOCKS_MIN_MS. The
+ * wake-up is opened before the look at what waits, so that blocks that come after the look send it. */
 static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *closed_until_ms) {
   bool may_open = now_ms >= *closed_until_ms;
   if (may_open) (void)hk_exchange_acq_rel(&hk_purge_wakeup_wants_blocks, true);

@@ -31,8 +31,9 @@ static bool stays(size_t bytes, size_t size) {
   return size <= bytes && (size >= bytes / 2 || hk_good_size(size) == bytes);
 }
 
-/* Notes in a hardened build that a small block of `bytes` usable bytes may have another size than its class serves. */
-HK_INLINE void *resized(void *block, size_t bytes) {
+/* Notes in a hardened build that a small block of `bytes` usable bytes may have another size than its class serves.
+ * Returns the block. */
+HK_INLINE void *note_resized(void *block, size_t bytes) {
   if (HK_HARDENED) hk_handover_note_resized(block, bytes + HK_CANARY_BYTES);
   return block;
 }
@@ -47,7 +48,7 @@ static void *resize_unnamed(const hk_finding_t *finding, void *block, size_t siz
   switch (hk_slab_state(finding->slab)) {
     case hk_slab_small:
       if (!stays(finding->bytes, size)) return NULL;
-      (void)resized(start, finding->offset + finding->bytes);
+      (void)note_resized(start, finding->offset + finding->bytes);
       return block;
     case hk_slab_run:
       if (is_small(size) || whole > HK_SUPERSLAB_BYTES || !hk_run_resize(finding->slab, whole)) return NULL;
@@ -113,8 +114,8 @@ static size_t with_room_to_grow(size_t bytes, size_t size) {
   return size > bytes && size < roomy && roomy <= HK_RUN_MAX_BYTES ? roomy : size;
 }
 
-/* A block stays in place down to half of its size, and gets up to three eighths more: twelve eighths of a size are more
- * than the eleven that with_room_to_grow makes of it. */
+/* A block stays in place while at least half of it is in use. A block that moves gets up to eleven eighths of its size
+ * (with_room_to_grow), which is less than the half more that is compared here. */
 bool hk_realloc_may_leave(size_t size, size_t bytes) {
   return hk_good_size(size) >= bytes / 2 || hk_good_size(size + size / 2) >= bytes;
 }
@@ -141,12 +142,12 @@ static void *move_to_room(void *block, size_t bytes, size_t wanted) {
 static void note_room(void *block) {
   hk_finding_t finding = hk_verify(block);
   if (finding.verdict == hk_verdict_live && !finding.is_guarded && hk_slab_state(finding.slab) == hk_slab_small)
-    (void)resized((void *)finding.start, finding.slab->block_bytes - HK_CANARY_BYTES);
+    (void)note_resized((void *)finding.start, finding.slab->block_bytes - HK_CANARY_BYTES);
 }
 
-/* Returns a block that has room for the program's request, where the system or a limit refuses a smaller one. A
- * hardened build compares the size that a free tells, and notes that. A sampled or guarded block needs no note. */
-static HK_COLD void *leave(void *block) {
+/* Returns the old block, where the system or a limit refuses a smaller one. A hardened build compares the size that a
+ * free tells, so it notes that this block is longer than the request. A sampled or guarded block needs no note. */
+static HK_COLD void *keep_old(void *block) {
   if (!HK_HARDENED) return block;
   hk_finding_t finding = hk_verify(block);
   if (finding.verdict != hk_verdict_live || finding.is_guarded || finding.offset != 0) return block;
@@ -175,7 +176,7 @@ static HK_NOINLINE void *alloc_new_slow(size_t bytes, size_t size, size_t wanted
 static void *copy_to_new(void *block, size_t bytes, size_t size, size_t wanted) {
   void *moved = hk_alloc_fast(wanted);
   if (HK_UNLIKELY(moved == NULL)) moved = alloc_new_slow(bytes, size, wanted);
-  if (HK_UNLIKELY(moved == NULL)) return size > bytes ? NULL : leave(block);
+  if (HK_UNLIKELY(moved == NULL)) return size > bytes ? NULL : keep_old(block);
   memcpy(moved, block, size < bytes ? size : bytes);
   hk_free(block);
   if (HK_HARDENED && wanted > size && is_small(wanted)) note_room(moved);
@@ -202,7 +203,7 @@ static void *move_unnamed(void *block, size_t bytes, size_t size, uint64_t weigh
 static HK_NOINLINE void *move_named(hk_named_t *named, void *block, size_t bytes, size_t size, uint64_t weight_q16,
                                     move_t move_block) {
   hk_part_switch_t it = hk_part_enter(named);
-  if (it.part == NULL) return size > bytes ? hk_alloc_fail() : leave(block);
+  if (it.part == NULL) return size > bytes ? hk_alloc_fail() : keep_old(block);
   void *moved = move_block(block, bytes, size, weight_q16);
   hk_part_leave(&it);
   return moved;
@@ -245,7 +246,7 @@ static void *move_large_unnamed(void *block, size_t bytes, size_t size, uint64_t
   if (weight_q16 != 0) moved = hk_alloc_sampled(size, HK_BLOCK_ALIGNMENT, hk_slab_good_size(size), weight_q16, &zero);
   if (moved == NULL) moved = hk_alloc_large_unsampled(with_room_to_grow(bytes, size), HK_BLOCK_ALIGNMENT, &zero);
   if (moved == NULL) moved = hk_alloc_large_unsampled(size, HK_BLOCK_ALIGNMENT, &zero);
-  if (moved == NULL) return size > bytes ? hk_alloc_fail() : leave(block);
+  if (moved == NULL) return size > bytes ? hk_alloc_fail() : keep_old(block);
   memcpy(moved, block, size < bytes ? size : bytes);
   hk_free(block);
   return moved;
@@ -333,7 +334,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size, size_t bytes) {
     return NULL;
   }
   if (bytes == 0) return realloc_unusual(block, size);
-  return stays(bytes, size) ? resized(block, bytes) : move(hk_slab_of(block), block, bytes, size);
+  return stays(bytes, size) ? note_resized(block, bytes) : move(hk_slab_of(block), block, bytes, size);
 }
 
 /* Requires `size` above `bytes`, which is own_small_bytes of the block. */
@@ -345,7 +346,7 @@ static HK_NOINLINE void *grow(void *block, size_t size, size_t bytes) {
  * grows beyond its place. */
 void *hk_realloc(void *block, size_t size) {
   size_t bytes = own_small_bytes(block);
-  if (HK_LIKELY(bytes != 0 && size <= bytes && size >= bytes / 2)) return resized(block, bytes);
+  if (HK_LIKELY(bytes != 0 && size <= bytes && size >= bytes / 2)) return note_resized(block, bytes);
   if (HK_LIKELY(bytes != 0 && size > bytes)) return grow(block, size, bytes);
   return realloc_slow(block, size, bytes);
 }

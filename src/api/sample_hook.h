@@ -37,8 +37,8 @@ typedef struct {
 
 typedef enum { hk_sample_none, hk_sample_live, hk_sample_freed } hk_sample_life_t;
 
-/* Returns whether the calling thread is inside the profile. Blocks that it, or its signal handler, allocates there are
- * not sampled. */
+/* Returns whether the calling thread runs code of the profile. Blocks that it, or a signal handler, allocates meanwhile
+ * are not sampled. */
 bool hk_sample_hook_is_inside(void);
 
 /* Returns the site of the calling stack, for a guard slot; NULL in a build without instruments. */

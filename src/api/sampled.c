@@ -71,7 +71,7 @@ static bool is_hit(hk_heap_t *heap, size_t before, size_t after) {
   return hk_sample_countdown_large_is_due(heap, after - before);
 }
 
-/* For a block that is a sample. */
+/* Returns whether a block that is a sample stays one after a resize. */
 static bool stays_hit(hk_heap_t *heap, size_t before, size_t after) {
   if (after >= before) return true;
   uint64_t rate = hk_sample_countdown_rate(heap);

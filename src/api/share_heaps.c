@@ -1,7 +1,7 @@
 /* api/share_heaps.c - L5. See share_heaps.h.
  *
- * Of many threads that are created at once, those that began first come to sleep, and their heaps serve the others. So
- * a thread that finds no heap waits in line. Only the thread at the front looks for heaps, and takes a new one when its
+ * Where many threads are created at once, those that began first soon sleep, and their heaps can serve the others. So a
+ * thread that finds no heap waits in line. Only the thread at the front looks for heaps, and takes a new one when its
  * turn is over. Threads of the program that work have the processors meanwhile.
  */
 #include "api/share_heaps.h"
@@ -23,9 +23,9 @@
 #define TURN_LOOKS 4
 #define PAUSE_MS 1
 
-/* Chosen: how long the threads at the front may pause in a burst, and how much longer with each heap that one finds
- * there: in quarters of a ms (docs/experiments/2026-11-28-how-long-the-line-waits.md). The rest of the burst does not
- * wait. */
+/* Chosen, in quarters of a ms (docs/experiments/2026-11-28-how-long-the-line-waits.md): the time for which the threads
+ * at the front may pause in a burst, the time that each heap found there adds, and the time of one pause. When the time
+ * is used up, the rest of the burst does not wait. */
 #define BUDGET_MAX 192
 #define BUDGET_OF_HEAP 1
 #define BUDGET_OF_PAUSE (4 * PAUSE_MS)
@@ -46,7 +46,7 @@ static _Atomic(uint32_t) front;
 /* Inline: where a thread begins late, its stack has no room for one more frame (tests/preload/test_stack_use.py). */
 HK_INLINE bool find_heap(void) { return hk_heap_pool_has_any() || hk_detach_one(hk_os_coarse_ms()); }
 
-/* Where a processor may be free, a thread that waits loses time. */
+/* Returns whether a thread that finds no heap may pause. Where a processor may be free, a pause loses time. */
 static bool may_wait(void) {
   return hk_heap_total() >= hk_load_relaxed(&hk_shard_used) && hk_load_relaxed(&budget) >= BUDGET_OF_PAUSE;
 }

@@ -13,8 +13,8 @@
 #include "space/short_span.h"
 #include "space/superslab.h"
 
-/* Finds where an address of a span lies, as inside a block where there is room for one. Behind the mapped bytes of a
- * short span anything may be. */
+/* Classifies an address of a span by its place alone: inside a block, or behind the last block of its slab. Behind the
+ * mapped bytes of a short span it is foreign: the program may have mapped something there. */
 static hk_finding_t place_in_span(hk_slab_t *span, const hk_slab_t *slab, uintptr_t value, size_t bytes) {
   uintptr_t offset = value % HK_SLAB_BYTES;
   hk_finding_t finding = {.verdict = hk_verdict_foreign, .start = value};
@@ -29,8 +29,9 @@ static hk_finding_t place_in_span(hk_slab_t *span, const hk_slab_t *slab, uintpt
 /* `may_go`: another thread may free the block at the address, and unmap its memory, at this moment. */
 typedef enum { stays, may_go } hk_stay_t;
 
-/* The purge thread alone takes spans from a heap that a thread has (heap/purge_drain.h), and claims them before. So a
- * thread that has claimed its own heap's spans reads their blocks plainly, without system calls. */
+/* Returns whether a block may be free whose memory another thread may unmap at this moment. The purge thread alone
+ * takes spans from a heap that a thread has (heap/purge_drain.h), and claims them before. So a thread that has claimed
+ * its own heap's spans reads their blocks plainly, without system calls. */
 static bool may_be_free_if_there(hk_slab_t *span, const hk_block_t *block) {
   hk_heap_t *own = hk_thread_own();
   bool is_own = own != HK_EMPTY_HEAP && hk_load_relaxed(&span->owner) == own && hk_heap_claim_spans(own);
@@ -139,7 +140,7 @@ static hk_finding_t freed_sample(const hk_sample_t *sample, const hk_finding_t *
                         .bytes = is_there ? around->bytes - sample->offset : sample->weight.block_bytes};
 }
 
-/* Only the start of a block or an address in it is a finding of its own. */
+/* Finds the guarded block at the address, or nearest to it. Each address but the block's start counts as inside it. */
 static bool find_guarded(uintptr_t value, hk_finding_t *finding) {
   hk_guard_view_t view;
   if (!hk_guard_slot_find(value, &view)) return false;
@@ -155,8 +156,9 @@ static bool find_guarded(uintptr_t value, hk_finding_t *finding) {
   return true;
 }
 
-/* A sampled block's address is no block's start. With a large alignment, a large block has no descriptor there. Inline:
- * a small program has the code for one `stay` alone resident. */
+/* The address of a sampled block is no block's start. So it is looked up where the descriptors say "interior", and also
+ * where they say "foreign": with a large alignment, a large block has no descriptor there. Inline: a small program has
+ * the code for one `stay` alone resident. */
 HK_INLINE hk_finding_t verify(const void *address, hk_stay_t stay) {
   hk_finding_t finding = verify_unsampled(address, stay);
   if (finding.verdict != hk_verdict_interior && finding.verdict != hk_verdict_foreign) return finding;

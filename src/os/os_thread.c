@@ -80,7 +80,7 @@ extern char __libc_single_threaded __attribute__((weak));
 
 static bool was_always_alone(void) { return &__libc_single_threaded != NULL && __libc_single_threaded != 0; }
 
-/* Where a filter may kill, the loader has proven that files can be opened, and the query of an open one. */
+/* Where a filter may kill, the loader has shown that the process may open a file and query an open one. */
 static bool look_at_tasks(struct stat *tasks) {
   static const char path[] = "/proc/self/task";
   if (!hk_sandbox_may_kill()) return hk_syscall4(SYS_newfstatat, AT_FDCWD, (long)path, (long)tasks, 0) == 0;

@@ -1,5 +1,5 @@
 /* space/apart.h - L3. Free memory that a hardened build keeps apart from the sums of space/dirty.h: the slabs of each
- * class (class_slabs.h) and freed mappings (lone_mapping.h). How much may be kept, also near a limit on memory. */
+ * class (class_slabs.h) and freed mappings (lone_mapping.h). Says how much may be kept, also near a limit on memory. */
 #ifndef HK_SPACE_APART_H
 #define HK_SPACE_APART_H
 
@@ -15,7 +15,7 @@
 #include "policy/retention.h"
 #include "space/dirty_account.h"
 
-/* The dirty slabs that are kept for each class. Threads may exceed the bound by a span each. */
+/* The bytes of all classes' dirty slabs. Threads may exceed the bound by a span each. */
 extern HK_HIDDEN _Atomic(size_t) hk_apart_bytes;
 
 /* The bytes in use, dirty and apart together that a limit on memory allowed at the last look; SIZE_MAX: there is none.
@@ -41,7 +41,7 @@ HK_INLINE size_t hk_apart_room(void) {
 /* Notes a limit on memory by a look. Returns whether more slabs are kept than it allows. Requires hk_lock_space. */
 bool hk_apart_note_limit(const hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
-/* Notes that there is none. Requires hk_lock_space. */
+/* Notes that there is no limit on memory. Requires hk_lock_space. */
 void hk_apart_forget_limit(void);
 
 #endif /* HK_SPACE_APART_H */

@@ -1,10 +1,10 @@
 /* space/class_slabs.c - L3. See class_slabs.h. A class's list has dirty slabs first.
  *
- * One class's dirty slabs cannot serve another class. So in a program whose phases use different sizes, a fixed bound
- * would have each phase purge what the last one used, and fault it in again later. The bound is therefore the room
- * below the most memory in use of late, or that of other dirty memory where it is larger: the slabs that stay add
- * nothing to the program's peak. A new span that takes memory in use beyond that purges others. A limit on memory
- * lowers the bound. */
+ * One class's dirty slabs cannot serve another class. In a program whose phases use different sizes, a fixed bound
+ * would make each phase purge the slabs of the last one, and fault them in again later. So the bound is the distance of
+ * the memory in use from its recent peak: slabs within it add nothing to the program's peak. It is at least the room
+ * for other dirty memory (hk_apart_room). A new span that takes the memory in use above the peak purges slabs of other
+ * classes. A limit on memory lowers the bound. */
 #include "space/class_slabs.h"
 
 #include "base/arithmetic.h"
@@ -60,7 +60,8 @@ static void purge(hk_slab_t *head) {
   hk_stat_add(hk_stat_purged, bytes_of(head));
 }
 
-/* The slabs stay claimed in their superslab, so no other class gets them, and do not count as in use. */
+/* Notes whether the slabs count as in use. They stay claimed in their superslab in any case, so no other class gets
+ * them. */
 static void count_as(const hk_slab_t *head, bool is_in_use) {
   hk_superslab_t *superslab = head->superslab;
   uint32_t bits = hk_mask_range((unsigned)(head - superslab->slabs), head->slab_count);
@@ -83,8 +84,8 @@ static void keep(hk_slab_t *head, unsigned class_index) {
   hk_lock_release(hk_lock_space);
 }
 
-/* Purges the slabs if the bound requires it. */
-static void account(hk_slab_t *head) {
+/* Counts the slabs as dirty, or purges them where that would exceed the bound. */
+static void count_or_purge(hk_slab_t *head) {
   size_t bytes = bytes_of(head);
   note_peak();
   head->zero = false;
@@ -96,11 +97,11 @@ static void account(hk_slab_t *head) {
 }
 
 void hk_class_slabs_put(hk_slab_t *head, unsigned class_index) {
-  account(head);
+  count_or_purge(head);
   keep(head, class_index);
 }
 
-/* Fills all blocks of the slabs with zeros. Where the others are zero, only those that were carved. */
+/* Fills the carved blocks of the slabs with zeros, and the others unless they are known to be zero. */
 static void wipe(hk_slab_t *head, unsigned class_index) {
   unsigned per_slab = hk_class_blocks_per_slab(class_index), all = head->slab_count * per_slab;
   unsigned left = head->is_wiped ? hk_load_relaxed(&head->carved) : all;
@@ -113,7 +114,7 @@ static void wipe(hk_slab_t *head, unsigned class_index) {
 }
 
 void hk_class_slabs_put_in_use(hk_slab_t *head, unsigned class_index) {
-  account(head);
+  count_or_purge(head);
   if (!head->zero) wipe(head, class_index);
   keep(head, class_index);
 }
@@ -122,7 +123,8 @@ void hk_class_slabs_put_in_use(hk_slab_t *head, unsigned class_index) {
  * rows, begin only near a limit on addresses. */
 #define PASSED_MAX 64
 
-/* Returns the first row of that many slabs; 0: the first row of all, if it is dirty. */
+/* Returns the class's first row of `slab_count` slabs. With 0, returns its first row of any length, if that is
+ * dirty. */
 static hk_slab_t *find_locked(unsigned class_index, unsigned slab_count) {
   hk_list_t *list = &lists[class_index];
   if (!hk_list_is_linked(list)) return NULL;

@@ -21,7 +21,8 @@ static _Atomic(size_t) allowed; /* below this, no count is needed */
 static _Atomic(bool) is_counting;
 static _Atomic(uint64_t) refused_ms; /* when a count last found no room; 0: never */
 
-/* A filter may end the process for a file that it opens: then the kernel's default and the guards' own count. */
+/* Counts the mappings of the process anew, and allows as many blocks as there is room for. Where a filter may end the
+ * process for a file that it opens, takes the kernel's default limit and counts the guards alone. */
 static void count(uint64_t now_ms) {
   bool may_look = !hk_sandbox_may_kill();
   size_t own = hk_load_relaxed(&taken), limit = may_look ? hk_os_mapping_limit() : HK_OS_MAPPING_LIMIT;
@@ -36,7 +37,8 @@ static bool has_room(uint64_t now_ms) {
   uint64_t refused = hk_load_relaxed(&refused_ms);
   bool expected = false;
   if (refused != 0 && now_ms - refused < PAUSE_MS) return false;
-  /* While another thread counts, blocks have the room of the next count in advance: each keeps its chance. */
+  /* While another thread counts, blocks take from the room of the next count in advance, so that none is passed
+   * over. */
   if (!hk_compare_exchange_acquire(&is_counting, &expected, true))
     return refused == 0 && hk_load_relaxed(&taken) < hk_load_relaxed(&allowed) + BLOCKS_EACH;
   count(now_ms);

@@ -1,6 +1,6 @@
-/* space/guard_room.h - L3. How many blocks may be guarded at once. Each takes two mappings of the process, and the
- * system refuses more than vm.max_map_count: after that the program could map nothing. So guards stop where the process
- * has half of them. */
+/* space/guard_room.h - L3. Bounds how many blocks are guarded at once. Each takes two mappings of the process, and a
+ * process with vm.max_map_count mappings can map nothing more. So no block is guarded once the process has half as
+ * many. */
 #ifndef HK_SPACE_GUARD_ROOM_H
 #define HK_SPACE_GUARD_ROOM_H
 

@@ -109,7 +109,7 @@ static bool is_full_and_small(const hk_superslab_t *superslab) {
          !superslab->is_huge;
 }
 
-/* Returns the start of such a superslab; 0 when the next few records have none. */
+/* Returns the start of the next superslab for which is_full_and_small holds; 0 when the next few records have none. */
 static uintptr_t find_full(void) {
   uintptr_t start = 0;
   hk_superslab_index_lock_all();
@@ -129,7 +129,7 @@ static bool is_program_dense(const hk_huge_terms_t *terms) {
   return start != 0 && hk_thp_policy_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES));
 }
 
-/* Notes a new superslab. Returns whether the program grows as one does that fills it. */
+/* Notes a new superslab. Returns whether the program grows like one that will fill it. */
 static bool note_growth(const hk_huge_terms_t *terms) {
   uint64_t now_ms = hk_os_coarse_ms();
   uint64_t first_ms = hk_load_relaxed(&first_new_ms), last_ms = hk_load_relaxed(&last_new_ms);

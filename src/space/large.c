@@ -109,7 +109,7 @@ static void unmap(void *block, size_t bytes) {
   if (!hk_os_unmap(block, bytes)) (void)hk_os_purge(block, bytes);
 }
 
-/* `is_lone` means a mapping of its own between guards, in a hardened build. */
+/* Maps a new block. With `is_lone`, in a hardened build, it is a mapping of its own between guards. */
 static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *zero) {
   size_t preferred = preferred_alignment(bytes);
   if (alignment < preferred) alignment = preferred;
@@ -301,7 +301,8 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
  * (docs/experiments/2026-11-24-room-behind-growing-blocks.md). */
 #define COPY_MIN_GROWTH 4
 
-/* Dirty memory was in use; whether the program wrote to it is only known to the system. */
+/* Returns whether most of the range is resident. Dirty memory was in use, but the system alone can tell whether the
+ * program wrote to it. */
 static bool looks_resident(uintptr_t start, size_t bytes) {
   return hk_large_fill_probe(start, bytes, 0) == HK_HUGE_PROBES;
 }

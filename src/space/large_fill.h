@@ -25,14 +25,14 @@
 /* Returns the bytes at a large block's start that are ahead. A caller without the lock gets a recent answer. */
 HK_INLINE size_t hk_large_fill_ahead_bytes(const hk_slab_t *slab) { return slab->ahead_slabs * HK_SLAB_BYTES; }
 
-/* Enters the caller's new block, which is not in the sums of memory in use, of memory that is not resident. */
+/* Enters a new block of the caller, whose memory is not resident. The sums of memory in use do not count it yet. */
 void hk_large_fill_begin_locked(hk_slab_t *slab, uintptr_t start, size_t bytes);
 
 /* Notes that a block changes its size; `new_bytes` 0: it ends. A block that grows is open again. If all of it was
  * advised to be huge, all of it is ahead. */
 void hk_large_fill_change_locked(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes);
 
-/* Notes that a block's pages become another block's, which is open since its start and as old as the block. */
+/* Notes that a block's pages become those of `target`, a new open block, which takes over the block's age. */
 void hk_large_fill_move_locked(hk_slab_t *slab, size_t old_bytes, hk_slab_t *target, size_t new_bytes);
 
 /* Notes that an open block was found filled. */
@@ -41,7 +41,7 @@ void hk_large_fill_end_locked(hk_slab_t *slab);
 /* Returns how many bytes more may be ahead, if `filled` blocks in a row were filled. */
 size_t hk_large_fill_room_locked(unsigned filled);
 
-/* Notes that the first bytes of an open block are ahead, whole slabs unless it is the whole block. */
+/* Notes that the first `ahead_bytes` of an open block are ahead: whole slabs, or the whole block. */
 void hk_large_fill_put_ahead_locked(hk_slab_t *slab, size_t ahead_bytes);
 
 /* Returns a page of part `i` of a block, chosen without a pattern: programs that leave pages out mostly follow a rule.

@@ -1,6 +1,7 @@
 /* space/lone_mapping.h - L3. The mappings of blocks above 32 KiB in a hardened build: each is a mapping of its own,
  * between addresses that cannot be accessed. A freed one is made inaccessible too, and waits for some later frees
- * until it serves again or its addresses go back: a stale pointer meets no other block, but the memory protection. */
+ * until it serves again or its addresses go back. Until then a stale pointer leads to no other block, and its use
+ * faults. */
 #ifndef HK_SPACE_LONE_MAPPING_H
 #define HK_SPACE_LONE_MAPPING_H
 
@@ -10,7 +11,7 @@
  * the system refuses. Any thread. */
 void *hk_lone_mapping_make(size_t bytes, size_t alignment);
 
-/* Ends the accesses to a block that hk_lone_mapping_make made, of the same `bytes`. Any thread; takes hk_lock_space.
+/* Makes a block inaccessible that hk_lone_mapping_make made, of the same `bytes`. Any thread; takes hk_lock_space.
  * The block's descriptor says hk_slab_free until it is unmapped or serves again. */
 void hk_lone_mapping_end(void *block, size_t bytes);
 

@@ -106,8 +106,8 @@ static void *map_chunk(size_t bytes, size_t *chunk_bytes) {
   return reserve(least_bytes);
 }
 
-/* Maps a chunk without the lock. When another thread has begun one meanwhile that has room, it serves this request too,
- * and this one's goes back. */
+/* Maps a chunk without the lock. When another thread has begun a chunk with room meanwhile, that chunk serves this
+ * request too, and the new one is unmapped. */
 static void *carve_new(size_t bytes) {
   size_t chunk_bytes;
   void *chunk = map_chunk(bytes, &chunk_bytes);

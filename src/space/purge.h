@@ -16,15 +16,16 @@
  * memory above the limit, and does what else is due, without a lock. */
 void hk_purge_end_change(uint64_t now_ms);
 
-/* Ends a change of a shard's superslabs: the same, but releases the shard's lock. The caller holds no other lock. */
+/* hk_purge_end_change for a change of a shard's superslabs: releases the shard's lock. The caller holds no other
+ * lock. */
 void hk_purge_end_change_of(unsigned shard, uint64_t now_ms);
 
 /* Purges, for the purge thread, memory whose time is over. Returns the time until its next visit, in ms, unless the
  * purge wake-up (space/purge_wakeup.h) comes before. */
 uint64_t hk_purge_visit(uint64_t now_ms);
 
-/* Purges until at most `keep_bytes` are dirty or lazily purged; nothing is purged lazily. Returns the bytes purged.
- * With 0, credit and refaults are dropped too (hk_dirty_forget_locked); the learner's state stays. */
+/* Purges at once, not lazily, until at most `keep_bytes` are dirty or lazily purged. Returns the bytes purged. With 0,
+ * credit and refaults are dropped too (hk_dirty_forget_locked); the learner's state stays. */
 size_t hk_purge_down_to(size_t keep_bytes);
 
 /* Unmaps the caller's extent, and the end guard behind it. Addresses that the system refuses to take are purged and

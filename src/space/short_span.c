@@ -76,7 +76,7 @@ static size_t mapped_bytes(const hk_slab_t *span, unsigned i) {
 }
 
 /* Unmaps the ends of all slabs but the last one. An end that the system refuses to take is lost. */
-static void cut_others(const hk_slab_t *span) {
+static void unmap_other_ends(const hk_slab_t *span) {
   for (unsigned i = 0; i + 1u < span->slab_count; i++) {
     size_t bytes = mapped_bytes(span, i);
     if (bytes < HK_SLAB_BYTES) (void)hk_os_unmap((void *)(hk_slab_start(&span[i]) + bytes), HK_SLAB_BYTES - bytes);
@@ -105,7 +105,7 @@ hk_shorten_t hk_short_span_shorten(hk_slab_t *span, size_t bytes) {
   hk_store_relaxed(&span->bytes, bytes);
   if (!is_new) return hk_shorten_done;
   count(span->slab_count);
-  cut_others(span);
+  unmap_other_ends(span);
   return hk_shorten_done;
 }
 

@@ -6,15 +6,14 @@
  * block is in use. The owner writes the second one as it goes along, so its writes take no line from other threads'
  * frees.
  *
- * The owner writes a descriptor. While the slab has none, the holder of its shard's lock does, and of a free extent the
- * holder of hk_lock_space. A field that another thread may read at that time is atomic. The fields of a span that a
- * free reads are set before the first block is handed out, and the program's own hand-over of the block orders them.
+ * The owner writes a descriptor. While the slab has no owner, the holder of its shard's lock does. The holder of
+ * hk_lock_space writes the descriptors of free extents. A field that another thread may read meanwhile is atomic. The
+ * fields of a span that a free reads are set before the first block is handed out, and the program's own hand-over of
+ * the block orders them.
  *
- * Invariants of a span:
- *   - state, owner, free_list, head and class_index are the same in all its slabs.
- *   - In its head, free + live = carved, which is at most the capacity.
- *   - Each free block lies in the span, at the start of a block.
- *   - link is in the partial list while the span is worth allocating from and is of a mid class or not active.
+ * Invariants of a span: - state, owner, free_list, head and class_index are the same in all its slabs. - In its head,
+ * free + live = carved, which is at most the capacity. - Each free block lies in the span, at the start of a block. -
+ * link is in the partial list while the span is worth allocating from and is of a mid class or not active.
  */
 #ifndef HK_SPACE_SLAB_H
 #define HK_SPACE_SLAB_H
@@ -70,7 +69,7 @@ typedef enum {
   /* in a span of blocks up to 32 KiB; each slab of the span has owner, free_list, inverse, head and class_index */
   hk_slab_small,
   hk_slab_run,      /* first slab of a run */
-  hk_slab_run_tail, /* another one; of a closed run (space/run.h) too, whose first slab is free */
+  hk_slab_run_tail, /* each other slab of a run, also of a closed one (space/run.h), whose first slab is free */
   hk_slab_large,    /* first 64 KiB of a large block */
   hk_slab_nothing,  /* blocks of no bytes, in a hardened build */
   hk_slab_guard     /* space/end_guard.h, in a hardened build */

@@ -54,8 +54,9 @@ static void note_cost(hk_timed_kind_t kind, size_t bytes, uint64_t cpu_ns) {
 
 typedef bool timed_call_t(void *start, size_t bytes);
 
-/* Purging costs by the resident pages, making resident by the others. Memory of which less than half counts says too
- * little. */
+/* Makes a call, measures it and returns its result. A purge costs time for each page that was resident, a prefault for
+ * each page that was not. Where less than half of the memory is of that kind, the time says too little: it is not
+ * noted. */
 static HK_COLD bool measure(timed_call_t *call, hk_timed_kind_t kind, void *start, size_t bytes) {
   size_t resident_bytes = hk_os_resident_bytes(start, bytes);
   size_t counted_bytes = kind == hk_timed_purge ? resident_bytes : bytes - resident_bytes;

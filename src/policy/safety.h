@@ -5,7 +5,7 @@
  * memory. HK_SAFETY=2 (libhakmem-secure.so): the build is hardened against attackers, docs/hardened.md.
  *
  * With HK_SAFETY=1 a free block's first two words are `next` and `seal`, with next ^ seal == hk_secret: the two words
- * prove each other. So one comparison at pop notices damage to either (an overflow from below reaches `next` first),
+ * check each other. So one comparison at pop notices damage to either (an overflow from below reaches `next` first),
  * and one at free notices that the block is free already. A block that is handed out has its seal cleared. A live block
  * can still look free, because memory keeps its contents and a program may copy them. So heap/search.h searches for a
  * block that looks free, before it is reported as a double free.

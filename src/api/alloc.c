@@ -227,7 +227,7 @@ HK_INLINE void *find_spare(size_t size, size_t alignment, bool *zero) {
   return take_spare_run(size);
 }
 
-/* Finds a block elsewhere. Returns NULL and leaves errno unchanged when the system refuses. */
+/* Finds a block where no spare run serves. Returns NULL and leaves errno unchanged when the system refuses. */
 HK_INLINE void *find_new_large(size_t size, size_t alignment, bool *zero) {
   if (size >> HK_ADDRESS_BITS != 0) return NULL; /* whatever was purged, there are no such addresses */
   hk_lifecycle_start();                          /* it may be the first request of the process */
@@ -258,8 +258,8 @@ static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t
     hk_process_flush_named(named);
     if (!hk_named_allows(named, bytes)) return NULL;
   }
-  /* Such a block is not the part's. A free leaves its slabs to the heap that the thread has then, which is seldom a
-   * named heap's part. */
+  /* The block's slabs do not belong to the part. Its free leaves them to the heap that the freeing thread has then,
+   * which is seldom a named heap's part. */
   hk_heap_t *part = hk_named_kind(named) == hk_named_heap ? hk_part_enter_base() : NULL;
   void *block = find_large_unnamed(size, alignment, zero);
   /* Near a limit on addresses the block may have other bytes than expected. */

@@ -158,8 +158,8 @@ static HK_NOINLINE void free_other(void *block, hk_slab_t *slab, hk_heap_t *owne
   }
 }
 
-/* First what no heap owns. Then another thread's block, outside of named heaps and tags; then the caller's own that is
- * in one, or is not while the caller is switched to one. */
+/* Tries in this order: a block that no heap owns; another thread's block outside of named heaps and tags; a block of a
+ * heap that the caller has and is not switched to; all other cases. */
 void hk_free_slow(void *block, hk_slab_t *slab) {
   hk_heap_t *owner = hk_load_relaxed(&slab->owner), *heap = hk_thread_own();
   if (HK_UNLIKELY(owner == NULL)) {
@@ -264,7 +264,8 @@ typedef struct {
   size_t alignment;
 } told_t;
 
-/* A request for which the system refused a mapping of its own has whole slabs. */
+/* Returns whether a larger block may be freed as one of `size` bytes. It is whole slabs where the system refused it a
+ * mapping of its own. */
 static bool larger_fits(const hk_finding_t *finding, size_t size) {
   if (hk_realloc_may_leave(size, finding->bytes) || finding->slab->is_left) return true;
   size_t least = size > 0 ? size : 1;

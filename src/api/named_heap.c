@@ -22,7 +22,8 @@
 #include "space/large.h"
 #include "space/run.h"
 
-/* Records are never unmapped, so a destroyed heap's can be read. It may be another heap's by now. */
+/* Returns whether the record is a live heap's, and reports misuse if not. The record of a destroyed heap can be read,
+ * because records are never unmapped; it may be another heap's by now. */
 static bool is_usable(hk_named_t *named) {
   if (HK_LIKELY(hk_named_kind(named) == hk_named_heap)) return true;
   hk_misuse_heap(named, named->name);
@@ -35,7 +36,8 @@ static hakmem_heap_t *heap_of(hk_named_t *named) { return (hakmem_heap_t *)named
 
 /* ---- Create. */
 
-/* Copies as much as the caller knows of. Returns false where `size` is not set: the limits would be lost. */
+/* Copies the options that the caller's version of the struct has. Returns false where `size` is not set: the limits
+ * would be lost. */
 static bool read_options(hakmem_heap_options_t *options, const hakmem_heap_options_t *given) {
   *options = (hakmem_heap_options_t){0};
   if (given == NULL) return true;

@@ -35,7 +35,8 @@ static uint64_t slow_paths_of(hk_heap_t *heap) {
   return sum;
 }
 
-/* Blocks in the outbox keep their owners' spans in use, however little the heap itself has. */
+/* Returns whether the heap is worth detaching: it has enough slabs, or blocks in its outbox, which keep spans of other
+ * heaps in use. */
 static bool is_worth(hk_heap_t *heap, const hk_detach_t *which) {
   if (hk_attachment_state(&heap->attachment) == hk_attachment_none) return false;
   if (hk_load_relaxed(&heap->batch_count) > 0) return true;

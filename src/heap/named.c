@@ -159,8 +159,8 @@ static void note_rise(hk_named_t *named, size_t bytes, size_t after) {
   if (is_crossing(hk_load_relaxed(&named->soft_bytes), bytes, after)) note_crossing(named);
 }
 
-/* If this charge crossed the soft limit and the sum stays above it, a later charge has crossed it in truth: that one
- * found the sum above it already, and noted nothing. */
+/* Takes back a charge that was reserved. If that charge took the sum above the soft limit, and the sum stays above it
+ * now, then a later charge has crossed the limit. That one found the sum above the limit already and noted nothing. */
 static void cancel(hk_named_t *named, size_t bytes, size_t after) {
   hk_count(hk_count_shared_update, 1);
   size_t left = hk_sub_relaxed(&named->bytes, bytes) - bytes, soft = hk_load_relaxed(&named->soft_bytes);

@@ -19,7 +19,7 @@ static hk_list_t overflow;
 /* The length of the list. Written under the lock, read without. */
 static _Atomic(size_t) overflow_count;
 
-/* For a heap that the caller has just taken out of its place. */
+/* Marks a heap as attached. For a heap that the caller has just taken out of its place. */
 static void set_taken(hk_heap_t *heap) {
   hk_heap_set_life(heap, hk_heap_attached);
   hk_store_relaxed(&heap->is_flushed, false);
@@ -164,9 +164,9 @@ static hk_heap_t *take_from_overflow(hk_heap_t *wanted) {
 
 /* ---- Both. */
 
-/* Slots that are looked at for an idle heap, which happens before each growth where there are several heaps: the first
- * ones of the own shard, and the first HK_POOL_WARM of at most LOOK_SHARDS others of the node. Chosen: memory that a
- * thread left on another processor serves, and the look stays short on large machines. */
+/* Chosen: where there are several heaps, a thread looks for an idle one before each growth: in the first LOOK_COUNT
+ * slots of its own shard, and in the first HK_POOL_WARM of at most LOOK_SHARDS other shards of its node. So memory that
+ * a thread left on another processor serves, and the look stays short on large machines. */
 #define LOOK_COUNT 16
 #define LOOK_SHARDS 7
 

@@ -216,7 +216,8 @@ hk_shorten_t hk_span_shorten(hk_heap_t *heap, hk_slab_t *span) {
   return result == hk_shorten_nothing && has_released ? hk_shorten_done : result;
 }
 
-/* Acts after the blocks that came back were taken from `live`: the span is empty, or worth allocating from. */
+/* Releases a span that is empty, and lists one that is worth allocating from again. Requires that the blocks that came
+ * back were subtracted from `live`. */
 static void settle(hk_heap_t *heap, hk_slab_t *span) {
   if (span->live == 0) {
     if (hk_list_is_linked(&span->link)) hk_list_remove(&span->link);
@@ -227,9 +228,9 @@ static void settle(hk_heap_t *heap, hk_slab_t *span) {
   arm(span, span->live);
 }
 
-/* Closes an open bin of a sampled heap when as many blocks came back as may: the blocks that the bin has are now all
- * that go unsampled (sample_countdown.h). In a heap that is drained without its thread they go to the shadow list, so
- * that the span is given back when it is empty. */
+/* Closes an open bin of a sampled heap when its countdown is over: the bin's list now ends at the next sample
+ * (sample_countdown.h). In a heap that is drained without its thread, the bin's blocks go to the shadow list, so that
+ * the span is given back when it is empty. */
 static void close_bin(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   hk_free_list_t *list = &heap->countdowns->shadow[class_index];

@@ -1,5 +1,5 @@
-/* space/guard_padding.h - L3. The bytes of a guarded block's pages that are not the block's: a pattern, which shows a
- * write outside of the block. */
+/* space/guard_padding.h - L3. Padding: the bytes of a guarded block's pages around the block. They hold a pattern, so
+ * that a write outside of the block shows. */
 #ifndef HK_SPACE_GUARD_PADDING_H
 #define HK_SPACE_GUARD_PADDING_H
 

@@ -35,8 +35,8 @@ static bool is_resident(uintptr_t start, size_t bytes) {
   return hk_os_resident_bytes((void *)start, bytes) == bytes;
 }
 
-/* Most programs have filled a block when they request the next one, or not for long. So the looks are ever further
- * apart: each is a system call on the time of a request. */
+/* Returns whether the sample is to be looked at. A program has mostly filled a block when it requests the next one, or
+ * does not fill it for long. So the looks are ever further apart: each is a system call in a request. */
 static bool is_look_due(unsigned blocks) { return (blocks & (blocks - 1)) == 0; }
 
 /* Examines the sample. Releases the lock meanwhile: the owner may free the block, and another block may get its

@@ -1,6 +1,6 @@
 /* space/large_prefault.h - L3. Makes a large block resident at once, where policy/prefault_policy.h expects that the
- * program is about to fill it. One block at a time is the sample: whether it was filled is looked at when some of the
- * later ones are made, and at its end.
+ * program is about to fill it. One block at a time is the sample. A look tells whether it was filled: when some of
+ * the later blocks are made, and at its end.
  *
  * The functions are called without hk_lock_space, and take it.
  */
@@ -18,8 +18,8 @@
  * ended. A power of two. */
 #define HK_LARGE_PREFAULT_BLOCKS 16
 
-/* Notes a new block of `bytes`, as requested, of which nothing is resident. May prefault it. `slab`: of a large block;
- * of a run NULL. */
+/* Notes a new block of `bytes`, as requested, of which nothing is resident. May prefault it. `slab` is the
+ * descriptor of a large block; NULL for a run. */
 void hk_large_prefault_note_new(hk_slab_t *slab, uintptr_t start, size_t bytes);
 
 /* The start of the sample; 0: there is none. Written under hk_lock_space, read without it. */

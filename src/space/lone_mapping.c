@@ -115,7 +115,7 @@ static bool fits(const ended_t *one, size_t bytes, size_t alignment) {
          (uintptr_t)one->block % alignment == 0;
 }
 
-/* Takes the shortest one that is long enough. */
+/* Takes the shortest ended block that is long enough. */
 static ended_t find_ready(size_t bytes, size_t alignment) {
   ended_t *best = NULL, found = {NULL, 0, false};
   hk_lock_acquire(hk_lock_space);

@@ -47,7 +47,8 @@ static uint32_t bits_to_purge(const hk_superslab_t *superslab, bool is_lazy) {
   return is_lazy ? hk_superslab_index_dirty_bits(superslab) : superslab->free_mask & superslab->used_mask;
 }
 
-/* Slabs to be unmapped leave the superslab first: another thread may get the addresses. */
+/* Takes the victim's slabs out of the masks. Slabs to be unmapped also leave the superslab, because another thread may
+ * get their addresses. */
 static void claim_slabs_locked(hk_superslab_t *superslab, bool is_unmapped, victim_t *victim) {
   victim->superslab = superslab;
   victim->start = superslab->start;
@@ -69,8 +70,8 @@ static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) 
   claim_slabs_locked(superslab, hk_superslab_index_is_wholly_free(superslab), victim);
 }
 
-/* A purge of part of a huge page splits it, and the rest stays as small pages. Memory that can be purged whole goes
- * first. */
+/* Returns whether memory that can be purged whole is to go before the oldest superslab. A purge of part of a huge page
+ * splits it, and the rest stays as small pages. */
 static bool is_better_whole_locked(const hk_superslab_t *oldest) {
   return oldest->is_huge && !hk_superslab_index_is_wholly_free(oldest);
 }
@@ -195,7 +196,8 @@ static hk_os_purge_t purge_runs(const victim_t *victim) {
   return least;
 }
 
-/* If a signal handler has forked since the slabs were withdrawn, they count as in use in the child. */
+/* Puts purged slabs back among the free ones. If a signal handler has forked since they were taken out, they count as
+ * in use in the child. */
 static void put_back_locked(const victim_t *victim, bool used) {
   if (HK_UNLIKELY((victim->superslab->in_use_mask & victim->bits) != 0)) {
     hk_superslab_index_unclaim_locked(victim->superslab, victim->bits, used);
@@ -288,7 +290,7 @@ static HK_NOINLINE void purge_at_peak(uint64_t now_ms) {
   hk_dirty_settle_peak(bytes, purged_bytes);
 }
 
-/* Does what a look has found, without a lock. */
+/* Does the work that a verdict requires. Called without a lock. */
 static void follow_verdict(hk_purge_verdict_t *verdict, bool is_huge_due, uint64_t now_ms) {
   if (HK_UNLIKELY(verdict->is_limit_look_due)) *verdict = look_with_limit(now_ms, verdict->is_wakeup_sent);
   purge_by(verdict);
@@ -307,7 +309,7 @@ void hk_purge_end_change(uint64_t now_ms) {
   if (!is_put_off) follow_verdict(&verdict, is_huge_due, now_ms);
 }
 
-/* Looks, and releases the lock of the shard. */
+/* Looks at a change of a shard, releases the shard's lock, and does the work that is due. */
 static HK_NOINLINE void look_at_shard(unsigned shard, uint64_t now_ms) {
   hk_purge_verdict_t verdict;
   hk_lock_acquire(hk_lock_space);

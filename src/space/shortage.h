@@ -1,5 +1,5 @@
-/* space/shortage.h - L3. Whether addresses are short: the system has refused a superslab and granted a part of one, as
- * it does near RLIMIT_AS and RLIMIT_DATA.
+/* space/shortage.h - L3. Shortages of addresses. One begins when the system refuses a superslab and grants a part of
+ * one, as it does near RLIMIT_AS and RLIMIT_DATA.
  *
  * During a shortage nothing is mapped ahead, and each mapping is as small as the request allows: the slabs of one
  * request, or whole pages for a larger block. If the system refuses a part too, no shortage begins: mappings may be

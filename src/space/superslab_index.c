@@ -159,7 +159,7 @@ void hk_superslab_index_file_locked(hk_superslab_t *superslab) {
   hk_superslab_index_check_one_locked(superslab);
 }
 
-/* Its dirty slabs are the youngest of the new shard: a thread of that one takes some of them now. */
+/* Makes its dirty slabs the youngest of the new shard, because a thread of that shard takes some of them now. */
 void hk_superslab_index_move_locked(hk_superslab_t *superslab, unsigned shard) {
   if (!hk_superslab_index[shard].is_ready) set_up_locked(&hk_superslab_index[shard]);
   hk_keep_store_order(); /* a child of fork empties the lists and sums of indexes that are ready, and files in them */

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As the functions of os.h of the same name. Called without hk_lock_space, which they may take. */
+/* Call the functions of os.h of the same name, and may measure the call. Called without hk_lock_space, which they may
+ * take. */
 bool hk_timed_call_prefault(void *start, size_t bytes);
 bool hk_timed_call_purge(void *start, size_t bytes);
 bool hk_timed_call_unmap(void *start, size_t bytes);
@@ -27,8 +28,8 @@ typedef enum {
  * repeated. */
 void hk_timed_call_allow(void);
 
-/* Returns what a MiB costs here, in ns of CPU time; the expected cost until enough calls were timed. Sets their number.
- * Any thread; takes hk_lock_space. */
+/* Returns what a MiB costs here, in ns of CPU time; the expected cost until enough calls were timed. Sets
+ * `*samples` to their number. Any thread; takes hk_lock_space. */
 uint64_t hk_timed_call_cost_ns(hk_timed_kind_t kind, unsigned *samples);
 
 #endif /* HK_SPACE_TIMED_CALL_H */

@@ -146,7 +146,7 @@ HK_INLINE void hk_block_break_seal(hk_block_t *block) { block->seal ^= 1; }
 /* Returns whether a block that the program frees looks free already. */
 HK_INLINE bool hk_block_looks_free(const hk_block_t *block) { return hk_block_is_intact(block); }
 
-/* The fast half of it. Returns true for every block that looks free, and seldom for another. */
+/* The fast half of hk_block_looks_free. Returns true for every block that looks free, and seldom for another. */
 HK_INLINE bool hk_block_may_look_free(const hk_block_t *block) {
   return block->seal >> HK_SEAL_TOP_SHIFT == HK_SEAL_TOP;
 }

@@ -12,8 +12,8 @@
  * power of two. `*zero` says whether the memory is known to be zero. */
 void *hk_large_alloc(size_t bytes, size_t alignment, bool *zero);
 
-/* Returns a new mapping of no more than whole pages, for `bytes` of any size, in a shortage (space/shortage.h). Returns
- * NULL when the system refuses, or when there are too many large blocks. On success sets `*zero` to true. */
+/* Returns a new mapping of no more than whole pages, for `bytes` of any size, in a shortage (space/shortage.h); NULL
+ * when the system refuses, or when there are too many large blocks. On success sets `*zero` to true. */
 void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero);
 
 /* Frees the block that `slab` describes. Returns false when it is free already: another thread was first. */

@@ -28,8 +28,8 @@ hk_slab_t *hk_superslab_acquire(unsigned count, unsigned alignment, hk_end_t end
  * these too, up to `most` in all. Returns what hk_superslab_acquire returns. */
 hk_slab_t *hk_superslab_acquire_some(unsigned least, unsigned most);
 
-/* Takes `count` dirty slabs where more slabs behind them are free than anywhere else, for a block that grows. Returns
- * NULL when there is no such place. */
+/* Takes `count` dirty slabs for a block that grows: those with more free slabs behind them than any others have.
+ * Returns their first descriptor; NULL when there are none. */
 hk_slab_t *hk_superslab_acquire_roomy(unsigned count);
 
 /* Takes the `count` slabs directly behind slabs of the caller. Returns false when they are not free. Sets `*zero` to

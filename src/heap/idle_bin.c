@@ -14,9 +14,9 @@
  * docs/experiments/2026-11-30-idle-bins.md). */
 #define COUNT_MAX 512u
 
-/* Chosen: as many refills pay for the flush of a tiny class's bin. A bin that serves without a refill, because each
- * block comes back before the next request, looks idle: where many classes are in such use, the heap grows instead
- * (measured: docs/experiments/2026-11-30-flushes-that-pay.md). */
+/* Chosen: as many refills pay for a flush. A bin that serves without a refill, because each block comes back before the
+ * next request, looks idle: where many classes are in such use, the heap grows instead (measured:
+ * docs/experiments/2026-11-30-flushes-that-pay.md). */
 #define REFILLS_OF_FLUSH 6u
 
 /* Returns whether a flush may release the active span. Beside a fresh list all blocks are in use: none came back. */
@@ -37,22 +37,22 @@ static bool is_mid_worth_it(const hk_heap_t *heap, unsigned class_index) {
 
 /* Releases the active span if none of its blocks is in use. Otherwise sets the bin's countdown to the number of those:
  * when it is over, all may have come back. A sampled heap needs its countdowns for samples, so its bin waits for a
- * refill. The class then carves as in a new heap, so that a program that needs few of its blocks at a time touches few
+ * refill. A class without a span carves as in a new heap: a program that needs few of its blocks at a time touches few
  * pages. */
 static void flush_tiny(hk_heap_t *heap, unsigned class_index) {
   unsigned length, others = hk_heap_flush_tiny(heap, class_index, &length);
   hk_class_set_remove(&heap->idle_bins.candidates, class_index);
-  heap->state[class_index].carve_count = 0;
-  heap->idle_bins.credit -= (uint8_t)hk_smaller(heap->idle_bins.credit, REFILLS_OF_FLUSH);
-  if (others > 0 && others < UINT_MAX && !hk_heap_is_sampled(heap))
+  if (others == 0) {
+    heap->state[class_index].carve_count = 0;
+  } else if (others < UINT_MAX && !hk_heap_is_sampled(heap)) {
     hk_heap_effective_list(heap, class_index)->countdown = others;
+  }
 }
 
 /* Flushes the bin if that may release a span. Passes over a bin that was refilled since the last look. Returns whether
  * it flushed the bin. */
-static bool look_at(hk_heap_t *heap, unsigned class_index, bool with_tiny) {
+static bool look_at(hk_heap_t *heap, unsigned class_index) {
   bool is_mid = hk_class_is_mid(class_index);
-  if (!is_mid && !with_tiny) return false;
   if (!(is_mid ? is_mid_worth_it(heap, class_index) : is_tiny_worth_it(heap, class_index))) return false;
   if (hk_class_set_has(&heap->idle_bins.refilled, class_index)) {
     hk_class_set_remove(&heap->idle_bins.refilled, class_index);
@@ -67,30 +67,31 @@ static bool look_at(hk_heap_t *heap, unsigned class_index, bool with_tiny) {
 }
 
 /* Looks at the candidates behind `class_index`, up to `last`, until it flushes one. */
-static bool look_from(hk_heap_t *heap, unsigned class_index, unsigned last, bool with_tiny) {
+static bool look_from(hk_heap_t *heap, unsigned class_index, unsigned last) {
   while ((class_index = hk_class_set_next(&heap->idle_bins.candidates, class_index)) <= last) {
-    if (!look_at(heap, class_index, with_tiny)) continue;
+    if (!look_at(heap, class_index)) continue;
     heap->idle_bins.hand = (uint8_t)class_index;
     return true;
   }
   return false;
 }
 
-void hk_idle_bin_flush_one(hk_heap_t *heap, bool with_tiny) {
+void hk_idle_bin_flush_one(hk_heap_t *heap) {
   static_assert(HK_CLASS_COUNT - 1 <= UINT8_MAX, "the hand is a class");
   unsigned hand = heap->idle_bins.hand;
-  if (!look_from(heap, hand, HK_CLASS_COUNT - 1, with_tiny)) (void)look_from(heap, 0, hand, with_tiny);
+  if (look_from(heap, hand, HK_CLASS_COUNT - 1) || look_from(heap, 0, hand))
+    heap->idle_bins.credit -= (uint8_t)hk_smaller(heap->idle_bins.credit, REFILLS_OF_FLUSH);
 }
 
-/* Bins of tiny classes are flushed only where the heap would have more slabs than ever. Where it comes back to a size
- * that it had, their slabs would go from class to class, and each would be filled as far as the largest fills it.
- * Returns at once where the slab would serve no other class: a hardened build keeps it for its class, and in a shortage
- * of addresses spans are short. */
+/* Bins are flushed only where the heap would have more slabs than ever. Where it comes back to a size that it had,
+ * their slabs would go from class to class, and each would be filled as far as the largest fills it. Returns at once
+ * where the slab would serve no other class: a hardened build keeps it for its class, and in a shortage of addresses
+ * spans are short. */
 void hk_idle_bin_flush_before_growth(hk_heap_t *heap, unsigned class_index) {
   unsigned needed = hk_class_span_slabs(class_index);
   if (HK_HARDENED || hk_shortage_is_on() || hk_spare_has(heap, needed)) return;
   uint32_t slabs = hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) + needed;
-  bool is_highest = slabs > heap->idle_bins.most_slabs;
-  hk_idle_bin_flush_one(heap, is_highest && heap->idle_bins.credit >= REFILLS_OF_FLUSH);
-  if (is_highest && !hk_spare_has(heap, needed)) heap->idle_bins.most_slabs = slabs;
+  if (slabs <= heap->idle_bins.most_slabs) return;
+  if (heap->idle_bins.credit >= REFILLS_OF_FLUSH) hk_idle_bin_flush_one(heap);
+  if (!hk_spare_has(heap, needed)) heap->idle_bins.most_slabs = slabs;
 }

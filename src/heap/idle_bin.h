@@ -17,9 +17,9 @@ HK_INLINE void hk_idle_bin_note_refill(hk_heap_t *heap, unsigned class_index) {
   heap->idle_bins.credit += heap->idle_bins.credit < UINT8_MAX;
 }
 
-/* Flushes at most one idle bin: of a tiny class, if `with_tiny`, releases the active span when none of its blocks is in
- * use; of a mid class, spills a list of a slab's bytes or more. */
-void hk_idle_bin_flush_one(hk_heap_t *heap, bool with_tiny);
+/* Flushes at most one idle bin: of a tiny class, releases the active span when none of its blocks is in use; of a mid
+ * class, spills a list of a slab's bytes or more. */
+void hk_idle_bin_flush_one(hk_heap_t *heap);
 
 /* Chosen: a heap with fewer slabs, so below 1 MiB, has little to give up, and a small program needs no such code. */
 #define HK_IDLE_BIN_MIN_SLABS 16u

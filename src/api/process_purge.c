@@ -46,7 +46,8 @@ static void flush_idle(hk_heap_t *heap) {
   hk_heap_leave(heap);
 }
 
-/* Drains all heaps before it flushes any: a drain sends blocks of spans that have moved on to other heaps. */
+/* Drains all heaps before it flushes any: a drain sends blocks whose spans have moved to the heaps that have these
+ * now. */
 static void flush_all(hk_heap_t *own) {
   drain(own);
   hk_heap_visit_idle(drain_idle);

@@ -97,7 +97,7 @@ typedef struct {
                                 until as many blocks came back as were in use */
   hk_class_set_t refilled;   /* since the last look */
   uint8_t hand;              /* the class whose bin was flushed last */
-  uint8_t credit;            /* for flushes, in refills */
+  uint8_t refill_count;      /* refills that have not paid for a flush, up to 255 */
   uint32_t most_slabs;       /* of the heap's spans and spare rows at a growth that no idle bin served */
 } hk_idle_bins_t;
 

@@ -235,9 +235,11 @@ static uint32_t check_spare_list(const hk_list_t *list, unsigned slab_count) {
 }
 
 static void check_sparse(const hk_sparse_t *sparse) {
-  size_t slabs = 0, pages = 0;
+  hk_sparse_t *object = (hk_sparse_t *)sparse;
+  size_t slabs = 0, pages = 0, kept = hk_load_relaxed(&object->kept.slabs);
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
     for (const hk_slab_t *head = sparse->of_length[i]; head != NULL; head = head->sparse.next) {
+      HK_REQUIRE(slabs < kept, "the sparse runs that are kept are no more than their sum");
       HK_REQUIRE(head->slab_count == i + 1, "a sparse run is in the list of its length");
       HK_REQUIRE(hk_sparse_is_known(head), "a sparse run that is kept has known pages");
       HK_REQUIRE(head->sparse.gone == &sparse->gone, "a sparse run that is kept is known to its heap");
@@ -246,8 +248,6 @@ static void check_sparse(const hk_sparse_t *sparse) {
       pages += head->resident_pages;
     }
   }
-  hk_sparse_t *object = (hk_sparse_t *)sparse;
-  size_t kept = hk_load_relaxed(&object->kept.slabs);
   HK_REQUIRE(slabs == kept && pages == sparse->kept.pages,
              "the sum of the sparse runs that are kept is what they have");
   HK_REQUIRE(hk_load_relaxed(&object->known.slabs) >= kept + hk_load_relaxed(&object->gone.gone_slabs) &&

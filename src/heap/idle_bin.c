@@ -3,7 +3,6 @@
 
 #include <limits.h>
 
-#include "base/arithmetic.h"
 #include "heap/heap_flush.h"
 #include "heap/mid.h"
 #include "heap/spare.h"
@@ -14,8 +13,8 @@
  * docs/experiments/2026-11-30-idle-bins.md). */
 #define COUNT_MAX 512u
 
-/* Chosen: as many refills pay for a flush. A bin that serves without a refill, because each block comes back before the
- * next request, looks idle: where many classes are in such use, the heap grows instead (measured:
+/* Chosen: the refills that pay for a flush. A bin that serves without a refill, because each block comes back before
+ * the next request, looks idle: where many classes are in such use, the heap grows instead (measured:
  * docs/experiments/2026-11-30-flushes-that-pay.md). */
 #define REFILLS_OF_FLUSH 6u
 
@@ -76,11 +75,10 @@ static bool look_from(hk_heap_t *heap, unsigned class_index, unsigned last) {
   return false;
 }
 
-void hk_idle_bin_flush_one(hk_heap_t *heap) {
+bool hk_idle_bin_flush_one(hk_heap_t *heap) {
   static_assert(HK_CLASS_COUNT - 1 <= UINT8_MAX, "the hand is a class");
   unsigned hand = heap->idle_bins.hand;
-  if (look_from(heap, hand, HK_CLASS_COUNT - 1) || look_from(heap, 0, hand))
-    heap->idle_bins.credit -= (uint8_t)hk_smaller(heap->idle_bins.credit, REFILLS_OF_FLUSH);
+  return look_from(heap, hand, HK_CLASS_COUNT - 1) || look_from(heap, 0, hand);
 }
 
 /* Bins are flushed only where the heap would have more slabs than ever. Where it comes back to a size that it had,
@@ -92,6 +90,8 @@ void hk_idle_bin_flush_before_growth(hk_heap_t *heap, unsigned class_index) {
   if (HK_HARDENED || hk_shortage_is_on() || hk_spare_has(heap, needed)) return;
   uint32_t slabs = hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) + needed;
   if (slabs <= heap->idle_bins.most_slabs) return;
-  if (heap->idle_bins.credit >= REFILLS_OF_FLUSH) hk_idle_bin_flush_one(heap);
+  uint8_t *refill_count = &heap->idle_bins.refill_count;
+  if (*refill_count >= REFILLS_OF_FLUSH && hk_idle_bin_flush_one(heap))
+    *refill_count = (uint8_t)(*refill_count - REFILLS_OF_FLUSH);
   if (!hk_spare_has(heap, needed)) heap->idle_bins.most_slabs = slabs;
 }

@@ -17,9 +17,11 @@ HK_INLINE bool hk_spare_has(const hk_heap_t *heap, unsigned slab_count) {
   return !hk_list_is_empty(&heap->spare[slab_count - 1]);
 }
 
-/* Returns a block of `slab_count` slabs (1 to HK_RUN_MAX_SLABS): a spare row, or else a sparse run (sparse_run.h); NULL
- * when there is neither. The first function requires that there is a spare row. */
+/* Makes a spare row of `slab_count` slabs a block, and returns it. Requires hk_spare_has. */
 void *hk_spare_take_row(hk_heap_t *heap, unsigned slab_count);
+
+/* Returns a block of `slab_count` slabs (1 to HK_RUN_MAX_SLABS): a spare row, or else a sparse run (sparse_run.h); NULL
+ * when there is neither. */
 HK_INLINE void *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count) {
   if (HK_UNLIKELY(hk_spare_has(heap, slab_count))) return hk_spare_take_row(heap, slab_count);
   hk_slab_t *head = hk_sparse_take(&heap->sparse, slab_count);
@@ -35,8 +37,8 @@ hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count);
  * The room grows as often as it was too short, up to the options `spare_slabs` and `retain`. */
 void hk_spare_put_span(hk_heap_t *heap, hk_slab_t *head);
 
-/* The same for a closed run, but for the reserve, which stays. Where there is no room, the heap may keep the run as a
- * sparse one. */
+/* Keeps a closed run as hk_spare_put_span keeps a span's row, but leaves the reserve. Where there is no room, the heap
+ * may keep the run as a sparse one. The first function does so for all runs but known ones that come back. */
 void hk_spare_put_run_slow(hk_heap_t *heap, hk_slab_t *head);
 HK_INLINE void hk_spare_put_run(hk_heap_t *heap, hk_slab_t *head) {
   if (HK_UNLIKELY(!hk_sparse_keep_returned(&heap->sparse, head))) hk_spare_put_run_slow(heap, head);

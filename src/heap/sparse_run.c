@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "os/os.h"
 #include "space/dirty.h"
-#include "space/superslab.h"
+#include "space/superslab_index.h"
 
 /* Chosen: a run is sparse where at most one in this many of its pages is resident, without those of its end. */
 #define PAGES_OF_ONE 3
@@ -30,7 +30,8 @@
 /* Chosen: a call moves 16 runs at most. Each takes a tenth of a microsecond, with the lock of its shard held. */
 #define LISTED_MAX 16
 
-/* Chosen: runs that a program has not requested for a second, it may not request again. */
+/* Chosen: where no run came for a second, the program may not request those that are kept. A request does not count: it
+ * takes one of them. */
 #define UNUSED_MS 1000
 
 void hk_sparse_init(hk_sparse_t *sparse) {
@@ -61,7 +62,7 @@ static unsigned least_recent_length(const hk_sparse_t *sparse) {
   uint64_t most = 0;
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
     const hk_slab_t *head = sparse->of_length[i];
-    uint64_t age = head != NULL ? (uint64_t)(uint32_t)(sparse->puts - head->kept_at) + 1 : 0;
+    uint64_t age = head != NULL ? (uint64_t)(uint32_t)(sparse->puts - head->put_number) + 1 : 0;
     if (age > most) {
       length = i + 1;
       most = age;

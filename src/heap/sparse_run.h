@@ -65,7 +65,7 @@ HK_INLINE bool hk_sparse_is_known(const hk_slab_t *head) { return head->resident
 HK_INLINE void hk_sparse_put(hk_sparse_t *sparse, hk_slab_t *head) {
   hk_slab_t **list = &sparse->of_length[head->slab_count - 1];
   head->sparse.next = *list;
-  head->kept_at = ++sparse->puts;
+  head->put_number = ++sparse->puts;
   *list = head;
   hk_run_sum_add(&sparse->kept, head);
 }
@@ -94,8 +94,8 @@ HK_INLINE bool hk_sparse_has_room(hk_sparse_t *sparse, size_t slabs, size_t page
  * near a limit on memory. Returns whether the run is kept. */
 bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows);
 
-/* The same for a known run of this heap that comes back without a look, and where the bound is not exceeded with a room
- * of 0. */
+/* Keeps a closed run, as hk_sparse_keep does, if it is a known run of this heap that is due for no look and the bound
+ * is not exceeded without room. Otherwise changes nothing and returns false. */
 HK_INLINE bool hk_sparse_keep_returned(hk_sparse_t *sparse, hk_slab_t *head) {
   bool comes_back = hk_sparse_is_known(head) && head->sparse.gone == &sparse->gone && sparse->until_look > 0;
   bool is_ending = sparse->is_ending || hk_load_relaxed(&hk_dirty_is_near_limit);
@@ -106,8 +106,8 @@ HK_INLINE bool hk_sparse_keep_returned(hk_sparse_t *sparse, hk_slab_t *head) {
   return true;
 }
 
-/* Moves some free runs to `rows` where none came for a second, or the bound is exceeded because runs in
- * use ended elsewhere. */
+/* Moves some free runs to `rows` where none came for a second, or the bound is exceeded because runs in use ended
+ * elsewhere. */
 void hk_sparse_pass_time(hk_sparse_t *sparse, uint64_t now_ms, size_t room_slabs, hk_list_t *rows);
 
 /* Moves all free runs to `rows`. */

@@ -87,8 +87,8 @@ void hk_thread_on_exit(void);
 /* Arms the exit handler for a thread that attached a heap before there was one. */
 void hk_thread_arm(void);
 
-/* Gives a heap back to the pool. Requires that it is detached from its thread, and that the caller has entered a slow
- * path of it. */
+/* Gives a heap back: to the pool, or, a part, to its named heap. Requires that it is detached from its thread, and that
+ * the caller has entered a slow path of it. */
 void hk_thread_give_back(hk_heap_t *heap);
 
 #endif /* HK_HEAP_THREAD_H */

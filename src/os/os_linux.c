@@ -36,8 +36,8 @@
 
 enum { readable_writable = PROT_READ | PROT_WRITE };
 
-/* The end of the next aligned range. Ranges then lie side by side, which the kernel keeps as one mapping, and each
- * costs one system call. Only a hint: any thread writes it, relaxed, and any value is correct. */
+/* The end of the next aligned range that is not inaccessible. Ranges then lie side by side, which the kernel keeps as
+ * one mapping, and each costs one system call. Only a hint: any thread writes it, relaxed, and any value is correct. */
 static _Atomic(uintptr_t) next_end;
 
 /* The start of the last unmapped range of less than 2 MiB, for the next range as small; 0: none. Also a hint. */

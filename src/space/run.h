@@ -18,8 +18,8 @@ void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero);
 void *hk_run_alloc_roomy(size_t bytes);
 
 /* Ends the run as a block and keeps its slabs for the caller. The first one is free; the others stay its tails, so that
- * a run that is soon a block again writes to one descriptor alone. False when the run is free already: another thread
- * was first. */
+ * a run that is soon a block again writes to one descriptor alone. Returns false when the run is free already: another
+ * thread was first. */
 bool hk_run_close(hk_slab_t *head);
 
 /* Retires the tails of a closed run. It may be any row of free slabs: others have none. */
@@ -28,9 +28,9 @@ void hk_run_retire_tails(hk_slab_t *head);
 /* Returns the slabs of a closed run to the superslab. */
 void hk_run_release(hk_slab_t *head);
 
-/* Makes a closed run a block again as it was. */
+/* Makes a closed run a block again as it was, by its state alone. Requires that it has not been retired or split since
+ * hk_run_close, and a build that is not hardened. Returns the block. */
 HK_INLINE void *hk_run_reopen_closed(hk_slab_t *head) {
-  if (HK_HARDENED) head->is_left = false;
   hk_slab_set_state(head, hk_slab_run);
   return (void *)hk_slab_start(head);
 }
@@ -42,10 +42,11 @@ void *hk_run_reopen(hk_slab_t *head);
  * For the thread that has the run, which may be any. */
 void hk_run_forget_pages(hk_slab_t *head);
 
-/* Closes and releases the run. False when it is free already. */
+/* Closes and releases the run. Returns false when it is free already. */
 bool hk_run_free(hk_slab_t *head);
 
-/* Makes the run shorter or longer in place. False when the slabs behind it are not free: the run is then unchanged. */
+/* Makes the run shorter or longer in place. Returns false when the slabs behind it are not free: the run is then
+ * unchanged. */
 bool hk_run_resize(hk_slab_t *head, size_t bytes);
 
 #define HK_RUN_MAX_SLABS ((unsigned)(HK_RUN_MAX_BYTES / HK_SLAB_BYTES))

@@ -11,9 +11,11 @@
  * fields of a span that a free reads are set before the first block is handed out, and the program's own hand-over of
  * the block orders them.
  *
- * Invariants of a span: - state, owner, free_list, head and class_index are the same in all its slabs. - In its head,
- * free + live = carved, which is at most the capacity. - Each free block lies in the span, at the start of a block. -
- * link is in the partial list while the span is worth allocating from and is of a mid class or not active.
+ * Invariants of a span:
+ *   - state, owner, free_list, head and class_index are the same in all its slabs.
+ *   - In its head, free + live = carved, which is at most the capacity.
+ *   - Each free block lies in the span, at the start of a block.
+ *   - link is in the partial list while the span is worth allocating from and is of a mid class or not active.
  */
 #ifndef HK_SPACE_SLAB_H
 #define HK_SPACE_SLAB_H
@@ -126,8 +128,8 @@ typedef struct hk_slab {
     uint16_t resident_pages; /* of a known sparse run: as of the last look; of another run or free slabs: 0 */
   };
   union {
-    uint32_t born_ms; /* of a large block: when it was made, the lowest 32 bits of ms */
-    uint32_t kept_at; /* of a sparse run that a heap keeps: its number among those that the heap has kept */
+    uint32_t born_ms;    /* of a large block: when it was made, the lowest 32 bits of ms */
+    uint32_t put_number; /* of a sparse run that a heap keeps: `puts` of the heap when it came */
     /* head of a span in a hardened build: each block that is free or not carved yet is zero, but for a link */
     bool is_wiped;
   };

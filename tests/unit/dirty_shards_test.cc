@@ -36,7 +36,7 @@ Ended ChangeOf(unsigned shard, uint64_t now_ms, size_t in_use_bytes, size_t dirt
   return End(shard, now_ms);
 }
 
-// The first look of all is not calm: it has the system asked for a limit.
+// The first look of all lets nothing be put off: it has the system asked for a limit.
 void SetUp(unsigned shards) {
   SetShards(shards);
   hk_dirty_look_at_limit(1);

@@ -17,7 +17,7 @@ namespace {
 
 // Lets the heap look at its bins `times` times.
 void Look(hk_heap_t *heap, unsigned times) {
-  for (unsigned i = 0; i < times; i++) hk_idle_bin_flush_one(heap);
+  for (unsigned i = 0; i < times; i++) (void)hk_idle_bin_flush_one(heap);
 }
 
 bool HasActive(hk_heap_t *heap, unsigned class_index) { return heap->state[class_index].active.load() != nullptr; }

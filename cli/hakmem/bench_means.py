@@ -43,11 +43,8 @@ def read(name: str) -> Document:
 
 def _load(file: Path) -> Document:
     try:
-        with file.open("rb") as stream:
-            document: Document = decode(bounded.read(stream, _MOST_BYTES))
+        document: Document = decode(bounded.read_file(str(file), _MOST_BYTES))
         document["settings"]["time_utc"], document["workloads"]
-    except OSError as error:
-        raise Failure(f"{file}: {error.strerror}", EXIT_USAGE) from None
     except (ValueError, KeyError, TypeError):
         raise Failure(f"{file}: no results of hakmem bench", EXIT_USAGE) from None
     return document

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Iterable, List, Sequence, Tuple
 
 from hakmem import bounded
-from hakmem.errors import Failure, cannot_read
+from hakmem.errors import Failure
 
 MAGIC = b"hkLEVEL\n"
 VERSION = 1
@@ -69,12 +69,7 @@ def _put(payload: bytearray, value: int) -> None:
 
 def read(name: str) -> Trace:
     """The trace in the file of this name; a Failure says at which byte it is damaged."""
-    try:
-        with open(name, "rb") as file:
-            data = bounded.read(file, _MOST_BYTES)
-    except OSError as error:
-        raise cannot_read(name, error) from None
-    return _Reader(name, data).trace()
+    return _Reader(name, bounded.read_file(name, _MOST_BYTES)).trace()
 
 
 class _Reader:

@@ -114,7 +114,7 @@ def _run() -> int:
         say(_missing(error))
         return EXIT_CANNOT
     except MemoryError:
-        say("there is not enough memory for this input")
+        say("there is not enough memory: is it limited, as by ulimit -v?")
         return EXIT_CANNOT
     except Interrupted as interrupted:
         return _stopped(interrupted)

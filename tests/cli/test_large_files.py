@@ -5,12 +5,18 @@ from __future__ import annotations
 import resource
 import subprocess
 from pathlib import Path
-from typing import List
+from types import ModuleType
+from typing import Callable, List
 
 import pytest
 from cli_support import Tool
+from hakmem import bench_means, bounded, level_trace
 from hakmem.commands import symbolize
-from hakmem.errors import Failure
+from hakmem.errors import EXIT_CANNOT, Failure
+from hakmem.explain import snapshot as snapshots
+from hakmem.profile import changes
+from hakmem.profile import read as profile_read
+from hakmem.profile import sites as profile_sites
 from profile_support import named
 from report_support import save, sites, snapshot
 
@@ -40,21 +46,35 @@ def test_small_files(tool: Tool, tmp_path: Path, words: List[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_too_little_memory(tool: Tool) -> None:
+    done = limited(tool, "profile", "--input", "/dev/zero")
+    told = "hakmem: there is not enough memory: is it limited, as by ulimit -v?\n"
+    assert (done.returncode, done.stdout, done.stderr) == (125, "", told)
+
+
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("module", "bound", "read"),
     [
-        (["symbolize", "/dev/zero"], 125), (["diff", "/dev/zero", "/dev/zero"], 125),
-        (["learn", "replay", "/dev/zero"], 125), (["bench", "--draw", "/dev/zero", "a.svg"], 2),
-        (["profile", "--input", "/dev/zero"], 125), (["explain", "/dev/zero"], 125),
+        (level_trace, "_MOST_BYTES", level_trace.read), (changes, "MOST_BYTES", changes.load),
+        (profile_read, "MOST_BYTES", profile_read.read), (profile_sites, "_MOST_BYTES", profile_sites.read),
+        (bench_means, "_MOST_BYTES", bench_means.read), (snapshots, "_MOST_BYTES", snapshots.read),
     ],
 )  # fmt: skip
-def test_files_without_an_end(tool: Tool, words: List[str], code: int) -> None:
-    """Where the memory does not suffice, the message says so."""
-    if words[0] == "bench":
-        pytest.importorskip("matplotlib")
-    done = limited(tool, *words)
-    assert done.returncode in (code, 125), done.stderr
-    assert (done.stdout, done.stderr.count("\n")) == ("", 1), done.stderr
+def test_files_without_an_end(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, bound: str, read: Callable[[str], object]
+) -> None:
+    monkeypatch.setattr(module, bound, 3 << 20)
+    with pytest.raises(Failure, match=r"^/dev/zero is larger than 3 MiB$") as failed:
+        read("/dev/zero")
+    assert failed.value.exit_code == EXIT_CANNOT
+
+
+def test_a_file_as_large_as_the_bound(tmp_path: Path) -> None:
+    content = bytes(range(256)) * (3 << 12)
+    (tmp_path / "p").write_bytes(content)
+    assert bounded.read_file(str(tmp_path / "p"), 3 << 20) == content
+    with open("/dev/zero", "rb") as file:
+        assert bounded.read(file, 3 << 20) == bytes(3 << 20)
 
 
 def test_a_log_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List
 
 from hakmem import bounded
-from hakmem.errors import Failure, cannot_read
+from hakmem.errors import Failure
 from hakmem.json_text import decode as decode_json
 from hakmem.json_text import ends_early, is_figure
 from hakmem.old_figures import OLD_FIGURES
@@ -76,14 +76,7 @@ def load(path: str) -> Snapshot:
 
 def read(path: str) -> bytes:
     """The bytes of a file that may be a snapshot."""
-    try:
-        with open(path, "rb") as file:
-            data = bounded.read(file, _MOST_BYTES + 1)
-    except OSError as error:
-        raise cannot_read(path, error) from None
-    if len(data) > _MOST_BYTES:
-        raise Failure(f"{path} is larger than {_MOST_BYTES >> 20} MiB: it is no statistics snapshot")
-    return data
+    return bounded.read_file(path, _MOST_BYTES)
 
 
 def parse(data: bytes, name: str) -> Snapshot:

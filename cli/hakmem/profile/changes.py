@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Tuple
 
 from hakmem import bounded
-from hakmem.errors import EXIT_USAGE, Failure, cannot_read
+from hakmem.errors import EXIT_USAGE, Failure
 from hakmem.explain import snapshot
 from hakmem.json_text import decode, is_figure
 from hakmem.profile.model import OBJECTS_OF, Profile, names_of
@@ -57,11 +57,7 @@ def is_json(data: bytes) -> bool:
 
 def load(path: str) -> Any:
     """A Profile, or a snapshot as a dictionary."""
-    try:
-        with open(path, "rb") as file:
-            data = bounded.read(file, MOST_BYTES)
-    except OSError as error:
-        raise cannot_read(path, error) from None
+    data = bounded.read_file(path, MOST_BYTES)
     return _snapshot(data, path) if is_json(data) else parse(data, path)
 
 

@@ -11,7 +11,7 @@ import zlib
 from typing import Any, Dict, List, Tuple
 
 from hakmem import bounded
-from hakmem.errors import Failure, cannot_read
+from hakmem.errors import Failure
 from hakmem.profile.model import Frame, Label, Location, Mapping, Profile, Sample
 from hakmem.profile.schema import profile_class
 
@@ -22,12 +22,7 @@ MOST_BYTES = 1 << 30
 
 def read(path: str) -> Profile:
     """The profile in a file."""
-    try:
-        with open(path, "rb") as file:
-            data = bounded.read(file, MOST_BYTES)
-    except OSError as error:
-        raise cannot_read(path, error) from None
-    return parse(data, path)
+    return parse(bounded.read_file(path, MOST_BYTES), path)
 
 
 def parse(data: bytes, name: str) -> Profile:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from hakmem import bounded
-from hakmem.errors import Failure, cannot_read
+from hakmem.errors import Failure
 from hakmem.json_text import decode, figure
 from hakmem.profile.answer_stacks import AnswerStacks
 from hakmem.profile.model import Profile, Sample
@@ -52,11 +52,7 @@ def _stacks_of(document: Dict[str, Any]) -> Profile:
 
 def read(path: str) -> bytes:
     """Reads a saved answer."""
-    try:
-        with open(path, "rb") as file:
-            return bounded.read(file, _MOST_BYTES)
-    except OSError as error:
-        raise cannot_read(path, error) from None
+    return bounded.read_file(path, _MOST_BYTES)
 
 
 def parse(data: bytes, name: str) -> SiteList:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
+from hakmem.allocators import HAKMEM
 from hakmem.engine import Ended
 from hakmem.errors import plural
 from hakmem.memory import MemorySampler
@@ -56,7 +58,6 @@ def line(told: Verdict, width: Optional[int] = None) -> str:
 def _briefly(told: Verdict) -> str:
     if told.mapped is False:
         return f"{told.library} was NOT mapped by the program: its malloc was another"
-    name = f"hakmem {version}" if (version := _version(told)) else "hakmem"
     troubles = [
         f"{count(number)} {noun}{'' if number == 1 else 's'}"
         for key, noun in (("out_of_memory", "failed request"), ("misuse", "misuse"))
@@ -64,7 +65,7 @@ def _briefly(told: Verdict) -> str:
     ]
     where = [f"the report goes to {told.reports.elsewhere}"] if told.reports.elsewhere else []
     at_work = "was preloaded" if told.mapped is None else _USUAL.strip()
-    return ", ".join([f"{name} {at_work}", *troubles, *where])
+    return ", ".join([f"{_name(told)} {at_work}", *troubles, *where])
 
 
 def lines(told: Verdict) -> List[str]:
@@ -93,15 +94,14 @@ def _resident(ended: Ended, sampler: MemorySampler) -> str:
 
 
 def _allocator(told: Verdict) -> str:
-    name = f"hakmem {version}" if (version := _version(told)) else "hakmem"
     if told.mapped is False:
         return f"{told.library} was NOT mapped by the program: its malloc was another"
     reports = told.reports
     where = f" in {count(len(reports.documents))} processes" if len(reports.documents) > 1 else ""
-    parts = [f"{name} served malloc{where} ({told.library})"]
+    parts = [f"{_name(told)} served malloc{where} ({told.library})"]
     if told.mapped is None:
         parts = [
-            f"{name} was preloaded ({told.library})",
+            f"{_name(told)} was preloaded ({told.library})",
             "the program was too short, or too private, to see it at work",
         ]
     if reports.documents:
@@ -111,6 +111,14 @@ def _allocator(told: Verdict) -> str:
     if peak := told.sampler.peak_anonymous():
         parts.append(f"heaps and stacks peaked at {size(peak)}")
     return "; ".join(parts)
+
+
+def _name(told: Verdict) -> str:
+    """The allocator. --library may name another than hakmem, which is told by its file."""
+    if version := _version(told):
+        return f"hakmem {version}"
+    file = os.path.basename(told.library)
+    return HAKMEM if file.startswith(f"lib{HAKMEM}") else file
 
 
 def _version(told: Verdict) -> Optional[str]:

@@ -153,11 +153,12 @@ def test_three_rounds_give_a_verdict(tool: Tool, fake_set: Path) -> None:
     assert row["time"]["verdict"] == "level"
 
 
-def test_the_next_command_measures_the_same_set(tool: Tool, fake_set: Path) -> None:
+@pytest.mark.parametrize("limits", ["", "--program-rounds 1 --minutes 18.5"])
+def test_the_next_command_measures_the_same_set(tool: Tool, fake_set: Path, limits: str) -> None:
     """With the folders of its workloads, without which their names lead nowhere."""
-    done = bench(tool, fake_set, "--only", "quick,printer", "--rounds", "1")
+    done = bench(tool, fake_set, "--only", "quick,printer", "--rounds", "1", *limits.split())
     (tip,) = re.findall(r"^next: hakmem ((?:.*\\\n)*.*)$", done.stdout, re.MULTILINE)
-    kept = "--allocators hakmem --seed 5 --no-counts --out out --label here"
+    kept = f"{limits} --allocators hakmem --seed 5 --no-counts --out out --label here"
     told = f"bench --only quick,printer --rounds 6 {kept} --workloads {fake_set} --programs {fake_set}"
     assert tip.replace("\\\n", "").split() == told.split()
 

@@ -16,6 +16,9 @@ from typing import Iterator
 
 import pytest
 from cli_support import Tool
+from hakmem import option_warnings
+from hakmem.allocators import Allocator
+from hakmem.commands import compare
 
 pytestmark = pytest.mark.usefixtures("library")
 TWO = ("--allocators", "hakmem")
@@ -78,6 +81,8 @@ def test_the_programs_output_is_not_mixed_in(tool: Tool) -> None:
 def test_options_are_for_each_of_hakmems_libraries(tool: Tool) -> None:
     names = ["hakmem", "hakmem-fast", "hakmem-secure"]
     listed = tool("compare", "--list").stdout
+    if "\nhakmem-secure: " not in listed:
+        pytest.skip("hakmem-secure is not built")
     present = [name for name in names if f"\n{name}: " in listed]
     script = 'echo "<$HAKMEM_RETAIN>" >&2'
     words = ["--warmup", "0", "--rounds", "1", "-q", "--show-output", "--set", "retain=1M", "--", "sh", "-c", script]
@@ -94,6 +99,14 @@ def test_options_that_hakmem_does_not_take_are_noted(tool: Tool, tmp_path: Path)
         assert any(told in note for note in json.loads((tmp_path / "j").read_text())["notes"])
     assert not (tmp_path / "s").exists()
     assert "HAKMEM_RETAIN" not in tool("compare", *TWO, "--rounds", "1", "--set", "retain=1M", "--", "true").stderr
+
+
+def test_each_library_of_ours_is_started_for_its_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(option_warnings, "of", lambda library, variables: ["of both", f"of {library}"])
+    ours = [Allocator("hakmem", "a"), Allocator("hakmem@lean", "a", mode="lean"), Allocator("hakmem-secure", "b")]
+    chosen = [Allocator("glibc", None), Allocator("other", "c"), *ours]
+    assert compare._warnings(chosen, {"HAKMEM_RETAIN": "x"}) == ["of both", "of a", "of b"]
+    assert compare._warnings(chosen, {"LANG": "C"}) == []
 
 
 def test_input_from_a_file(tool: Tool, tmp_path: Path) -> None:

@@ -243,6 +243,15 @@ def test_the_hardened_library(tool: Tool, library: Path) -> None:
     assert "--secure and --library both name a library" in both.stderr
 
 
+def test_another_allocator_is_not_called_hakmem(tool: Tool, compile_c: Compile) -> None:
+    source = "void *__libc_malloc(unsigned long);\nvoid *malloc(unsigned long n) { return __libc_malloc(n); }"
+    other = compile_c("libforwards.so", source, "-shared", "-fPIC", "-fno-builtin")
+    for words in ([], ["-v"]):
+        done = tool("run", *words, "--library", other, "--", "sleep", "0.1")
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"\blibforwards\.so (served malloc|was preloaded)", done.stderr), done.stderr
+
+
 def test_a_library_that_cannot_be_named(tool: Tool, library: Path, tmp_path: Path) -> None:
     copy = tmp_path / "with space.so"
     copy.write_bytes(library.read_bytes())

@@ -44,6 +44,7 @@ _POSITIVE = click.IntRange(min=1)
 # Workloads that the next command names.
 _MOST_NAMED = 4
 _SEED = 1
+_MINUTES = 18.0
 _PICTURES = ("means", "time", "memory")
 
 
@@ -58,7 +59,7 @@ _PICTURES = ("means", "time", "memory")
     "--program-rounds", type=_POSITIVE, metavar="N", help="Rounds of the real programs; default: three for every five."
 )
 @click.option(
-    "--minutes", type=Time(0, least_open=True, unit_seconds=60), default=18.0, show_default=True,
+    "--minutes", type=Time(0, least_open=True, unit_seconds=60), default=_MINUTES, show_default=True,
     help="Time limit in minutes: after the first round nothing starts that would end later.",
 )  # fmt: skip
 @click.option(
@@ -158,6 +159,7 @@ def bench(
         results = _measure_and_write(session, stem, quiet, json_file)
     if json_name != "-":
         given = {
+            "--program-rounds": program_rounds, "--minutes": minutes if minutes != _MINUTES else None,
             "--allocators": allocators, "--seed": seed if seed != _SEED else None, "--cost": with_cost,
             "--no-counts": no_counts, "--out": out, "--label": label, "--workloads": catalogue, "--programs": programs,
         }  # fmt: skip

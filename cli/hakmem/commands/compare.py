@@ -194,10 +194,10 @@ def _profiled(words: Sequence[str], program: Program) -> Sequence[str]:
 
 def _warnings(chosen: Sequence[Allocator], variables: Dict[str, str]) -> List[str]:
     """Of options that hakmem does not take: its runs' own warnings are discarded with the program's output."""
-    ours = next((allocator.library for allocator in chosen if allocator.is_ours), None)
-    if ours is None or not any(name.startswith("HAKMEM_") for name in variables):
+    if not any(name.startswith("HAKMEM_") for name in variables):
         return []
-    return option_warnings.of(ours, variables)
+    libraries = [one.library for one in chosen if one.is_ours and one.mode is None and one.library is not None]
+    return list(dict.fromkeys(warning for one in libraries for warning in option_warnings.of(one, variables)))
 
 
 def _with_port(words: Sequence[str], port: int) -> List[str]:

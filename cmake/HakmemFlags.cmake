@@ -92,9 +92,9 @@ set(order_script "${PROJECT_BINARY_DIR}/hakmem-order-${order_hash}.ld") # CMake 
 configure_file("${PROJECT_BINARY_DIR}/hakmem-order.ld" "${order_script}" COPYONLY)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/override/first_functions.txt")
 list(APPEND wanted_link_flags "-Wl,-T,${order_script}")
-# By the linker of a project that holds this one, which may name it so: add_link_options(-fuse-ld=...).
+# The check uses the linker of a project that holds this one: add_link_options(-fuse-ld=...) may name another.
 get_directory_property(link_options_of_project LINK_OPTIONS)
-list(FILTER link_options_of_project EXCLUDE REGEX "\\$<")
+string(GENEX_STRIP "${link_options_of_project}" link_options_of_project)
 foreach(flag IN LISTS wanted_link_flags)
   string(MAKE_C_IDENTIFIER "HK_LINKER_HAS${flag}" has_flag)
   set(tried ${link_options_of_project} "${flag}")

@@ -3,7 +3,7 @@
 set(HK_PYTHON_DIR "${CMAKE_INSTALL_DATADIR}/hakmem/python" CACHE STRING "Where the tool's Python package goes")
 set(HK_TOOL_PYTHON /usr/bin/python3 CACHE STRING "The Python that runs the installed tool")
 if(NOT HK_TOOL_PYTHON MATCHES "^/[^ \t]+$")
-  message(FATAL_ERROR "HK_TOOL_PYTHON is \"${HK_TOOL_PYTHON}\": the tool needs an absolute path without spaces there")
+  message(FATAL_ERROR "HK_TOOL_PYTHON is \"${HK_TOOL_PYTHON}\": expected an absolute path without spaces")
 endif()
 set(HK_ZSH_DIR "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" CACHE STRING "Where zsh finds completions")
 set(native_dir "${CMAKE_INSTALL_LIBDIR}/hakmem")

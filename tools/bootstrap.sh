@@ -81,7 +81,7 @@ want_cmake() {
   [[ $(cmake --version 2>&1) =~ version\ (([0-9]+)\.([0-9]+)[^[:space:]]*) ]] || return 0
   ((BASH_REMATCH[2] > needed_major || (BASH_REMATCH[2] == needed_major && BASH_REMATCH[3] >= needed_minor))) ||
     die "cmake is ${BASH_REMATCH[1]}, and hakmem needs $needed_major.$needed_minor or later." \
-      "\`pip install cmake\` in a virtual environment has a newer one"
+      "\`pip install cmake\` in a virtual environment installs a newer one"
 }
 
 # want_debian_tools LIST: what makes Debian packages.
@@ -243,6 +243,8 @@ install_packages() {
   can_install ||
     die "missing: ${missing[*]}, and no right to install (root, or sudo without a password). By hand: $by_hand"
   apt_install "${missing[@]}" || die "apt-get could not install ${missing[*]}: see above. Is there a network?"
+  hash -r
+  if [[ " ${missing[*]} " = *" cmake "* ]]; then want_cmake; fi
 }
 
 # One by one: what this distribution does not have must not keep the others away.

@@ -34,6 +34,11 @@ def programs(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def write_program(file: Path, text: str) -> None:
+    file.write_text(f"#!{shutil.which('bash')}\n{text}\n")
+    file.chmod(0o755)
+
+
 def bootstrap(programs: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
     return subprocess.run(
@@ -63,9 +68,7 @@ def test_a_compiler_of_another_name(programs: Path) -> None:
 
 def test_a_compiler_without_headers(programs: Path) -> None:
     """Such as gcc without the C library's package of headers."""
-    without = programs / "cc"
-    without.write_text(f'#!{shutil.which("bash")}\nexec "{compiler("cc")}" -nostdinc "$@"\n')
-    without.chmod(0o755)
+    write_program(programs / "cc", f'exec "{compiler("cc")}" -nostdinc "$@"')
     done = check(programs, CXX=compiler("c++"))
     assert done.returncode == 1 and "missing: build-essential." in done.stderr, done.stderr
 
@@ -92,8 +95,19 @@ def test_no_apt_get(programs: Path) -> None:
 def test_an_old_cmake(programs: Path, version: str, is_enough: bool) -> None:
     """Debian 11 has 3.18, which takes `--preset` for the path of the sources."""
     (programs / "cmake").unlink()
-    (programs / "cmake").write_text(f'#!{shutil.which("bash")}\necho "cmake version {version}"\n')
-    (programs / "cmake").chmod(0o755)
+    write_program(programs / "cmake", f'echo "cmake version {version}"')
     done = check(programs, CC=compiler("cc"), CXX=compiler("c++"))
     assert (done.returncode == 0) == is_enough, done.stderr
     assert is_enough or f"cmake is {version}, and hakmem needs 3.22 or later" in done.stderr, done.stderr
+
+
+def test_an_old_cmake_of_the_distribution(programs: Path) -> None:
+    """What apt-get installs is looked at too."""
+    for name in ("cmake", "id"):
+        (programs / name).unlink()
+    write_program(programs / "id", "echo 0")
+    (programs / "env").symlink_to(str(shutil.which("env")))
+    write_program(programs / "old", 'echo "cmake version 3.18.4"')
+    write_program(programs / "apt-get", f'exec {shutil.which("mv")} "{programs}/old" "{programs}/cmake"')
+    done = bootstrap(programs, CC=compiler("cc"), CXX=compiler("c++"))
+    assert done.returncode == 1 and "cmake is 3.18.4, and hakmem needs 3.22 or later" in done.stderr, done.stderr

@@ -64,7 +64,7 @@ def test_the_projects_linker_gets_the_options_that_it_has(tmp_path: Path) -> Non
     """add_link_options names another linker for hakmem's libraries too, which has no `-z noseparate-code`."""
     project = "cmake_minimum_required(VERSION 3.22)\nproject(p C)\nadd_link_options({})\nadd_subdirectory({} hakmem)\n"
     option = "-Wl,-z,noseparate-code"
-    for options, expected in (("", True), ("-fuse-ld=gold $<$<TARGET_EXISTS:other>:-lother>", False)):
+    for options, expected in (("", True), ('-fuse-ld=gold "$<$<TARGET_EXISTS:other>:-lother;-lanother>"', False)):
         (tmp_path / "CMakeLists.txt").write_text(project.format(options, consumer.ROOT))
         build = tmp_path / f"build{len(options)}"
         consumer.run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", build)

@@ -165,9 +165,9 @@ def test_all_processes(
     assert 100 <= blocks[one] < 110 and blocks[other] == blocks[one] + 100
     assert exporter.values("hakmem_exporter_processes") == {None: 2}
     assert exporter.values("hakmem_up", f"/metrics?pid={other}") == {other: 1}
-    assert exporter.fetch("/metrics?pid=1") == (404, b"no process 1 on hakmem here; / lists them\n")
+    assert exporter.fetch("/metrics?pid=1") == (404, b"no process 1 on hakmem here; / lists the processes\n")
     for wrong in ("x", "-1", "9" * 30):
-        assert exporter.fetch(f"/metrics?pid={wrong}") == (404, b"pid is no process's number; / lists them\n")
+        assert exporter.fetch(f"/metrics?pid={wrong}") == (404, b"pid is no process's number; / lists the processes\n")
     content = exporter.fetch(**OPENMETRICS)[1].decode()
     names = [family.name for family in read_openmetrics(content)]
     assert len(names) == len(set(names)) > 60 and content.endswith("# EOF\n")
@@ -217,7 +217,10 @@ def test_profiles(exporter: Exporter, holders: List[Holder]) -> None:
     status, content = exporter.fetch(f"/debug/pprof/heap?pid={holders[1].pid}")
     assert status == 200
     assert parse(content, "the answer").sample_types[0][0] == "alloc_objects"
-    assert exporter.fetch("/debug/pprof/heap") == (400, b"of which process? /debug/pprof/heap?pid=N; / lists them\n")
+    assert exporter.fetch("/debug/pprof/heap") == (
+        400,
+        b"of which process? /debug/pprof/heap?pid=N; / lists the processes\n",
+    )
     assert exporter.fetch("/debug/pprof/heap?pid=1")[0] == 404
 
 

@@ -100,11 +100,11 @@ def application_of_host(host: Host, address: str) -> _Application:
         if path != "/metrics" and path not in _PROFILE_PATHS:
             return _nothing_there(start_response)
         if pid is None:
-            return _text(start_response, "400 Bad Request", f"of which process? {path}?pid=N; / lists them\n")
+            return _text(start_response, "400 Bad Request", f"of which process? {path}?pid=N; / lists the processes\n")
         member = host.one(pid)
         if member is None:
             reason = f"no process {pid} on hakmem here" if pid else "pid is no process's number"
-            return _text(start_response, "404 Not Found", f"{reason}; / lists them\n")
+            return _text(start_response, "404 Not Found", f"{reason}; / lists the processes\n")
         if path == "/metrics":
             return _metrics(member, request, start_response)
         if member.heap is None:

@@ -257,8 +257,8 @@ hk_os_place_t hk_os_current_place(void);
  * while it holds them. */
 bool hk_os_thread_start(const char *name, void (*run)(void));
 
-/* Returns the number of the process's threads, without the bare one; 0 where it is unknown. The first thread counts
- * after its end while others run. */
+/* Returns the number of the process's threads, without the bare one; 0 where that number is unknown. The first thread
+ * counts after its end while others run. */
 unsigned hk_os_thread_count(void);
 
 /* Claim the bare thread, of which a process has one at most. A caller that gets true may start it, or continue as it.

@@ -178,9 +178,9 @@ static void *reserve(const request_t *request) {
     return hk_syscall_failed(start) ? NULL : (void *)start;
   }
   uintptr_t start = is_short(request) ? reserve_short(request) : reserve_aligned(request);
-  /* Below an inaccessible range, the next one might take a hole that other such ranges need. */
-  bool is_next = goes_below(request) || (request->access != PROT_NONE && start <= hk_load_relaxed(&next_end));
-  if (start != 0 && is_next) hk_store_relaxed(&next_end, start);
+  /* The range after an inaccessible one does not go below it: it might take a hole that other such ranges need. */
+  bool moves_end = request->access != PROT_NONE && (!is_small(request->bytes) || start <= hk_load_relaxed(&next_end));
+  if (start != 0 && moves_end) hk_store_relaxed(&next_end, start);
   if (start != 0) hk_store_relaxed(&lowest_start, below_all(start));
   return (void *)start;
 }

@@ -19,13 +19,18 @@ def read(file: Union[IO[bytes], BufferedIOBase], most: int) -> bytes:
     return content.getvalue()
 
 
-def read_file(path: str, most: int) -> bytes:
-    """Returns the content of a file that the user names. A larger one is a Failure."""
+def read_whole(file: Union[IO[bytes], BufferedIOBase], name: str, most: int, advice: str = "") -> bytes:
+    """Returns the whole content. One of more than `most` bytes is a Failure; its message ends with the advice."""
+    content = read(file, most + 1)
+    if len(content) > most:
+        raise Failure(f"{name} is larger than {most >> 20:,} MiB{advice}")
+    return content
+
+
+def read_file(path: str, most: int, advice: str = "") -> bytes:
+    """Returns the whole content of a file that the user names, as read_whole does."""
     try:
         with open(path, "rb") as file:
-            content = read(file, most + 1)
+            return read_whole(file, path, most, advice)
     except OSError as error:
         raise cannot_read(path, error) from None
-    if len(content) > most:
-        raise Failure(f"{path} is larger than {most >> 20:,} MiB")
-    return content

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import IO, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 import click
 
 from hakmem import bounded
 from hakmem.debug_dir import debug_dir_option
-from hakmem.errors import Failure, cannot_read, escaped, say
+from hakmem.errors import Failure, escaped, say
 from hakmem.profile.log import named, names_of
 from hakmem.schemas import SCHEMAS
 
 _MOST_BYTES = 1 << 30
+_ADVICE = ": give the part that has the reports"
 
 
 @click.command()
@@ -62,16 +63,7 @@ def _read(file: Optional[str]) -> str:
     if file is None or file == "-":
         if sys.stdin is None:
             raise Failure("cannot read standard input: it is closed")
-        return _text(sys.stdin.buffer, "standard input")
-    try:
-        with open(file, "rb") as stream:
-            return _text(stream, file)
-    except OSError as error:
-        raise cannot_read(file, error) from None
-
-
-def _text(stream: IO[bytes], name: str) -> str:
-    data = bounded.read(stream, _MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise Failure(f"{name} is larger than {_MOST_BYTES >> 20:,} MiB: give the part that has the reports")
+        data = bounded.read_whole(sys.stdin.buffer, "standard input", _MOST_BYTES, _ADVICE)
+    else:
+        data = bounded.read_file(file, _MOST_BYTES, _ADVICE)
     return data.decode("utf-8", "surrogateescape")

@@ -9,8 +9,8 @@
 #include "api/instruments.h"
 #include "api/lifecycle.h"
 #include "os/os.h"
+#include "os/own_thread.h"
 #include "os/process.h"
-#include "os/thread_nature.h"
 #include "policy/option.h"
 #include "space/purge_wakeup.h"
 
@@ -34,7 +34,7 @@ static void end_threads(void) {
   hk_store_relaxed(&hk_sandbox_is_near, true);
   hk_purge_wakeup_call();
   hk_serve_end_soon();
-  hk_thread_nature_await_ends(THREADS_END_MS);
+  hk_own_thread_await_ends(THREADS_END_MS);
 }
 
 /* Attaches a heap while memory can still be mapped: in a strict sandbox all blocks come from that heap. */

@@ -12,8 +12,10 @@
 #include "base/bits.h"
 #include "base/units.h"
 #include "os/os.h"
+#include "os/own_thread.h"
 #include "os/process.h"
-#include "os/thread_nature.h"
+#include "os/signal_action.h"
+#include "os/syscall.h"
 
 /* Chosen: bytes around the thread-local variables in use, so that the library's other variables and the C library's
  * data of the thread lie in the new memory too. Untouched pages cost nothing. */
@@ -140,7 +142,7 @@ static HK_NORETURN void leave(uintptr_t start, size_t bytes) {
 
 static HK_NORETURN void begin(void) {
   area_t area = next_area;
-  hk_thread_nature_take(hk_thread_bare, next_name);
+  hk_own_thread_begin(hk_own_thread_bare, next_name);
   next_run();
   leave(area.start, area.bytes);
 }
@@ -190,9 +192,9 @@ static long clone_thread(const area_t *area) {
 static bool clone_masked(const area_t *area) {
   uint64_t before;
   if (!hk_signal_mask_change(SIG_SETMASK, ~HK_SIGNALS_OF_ITS_OWN, &before)) return false;
-  long thread = hk_thread_nature_announce(hk_thread_bare) ? clone_thread(area) : -EPERM;
+  long thread = hk_own_thread_announce(hk_own_thread_bare) ? clone_thread(area) : -EPERM;
   hk_signal_mask_restore(before);
-  if (hk_syscall_failed(thread)) hk_thread_nature_withdraw(hk_thread_bare);
+  if (hk_syscall_failed(thread)) hk_own_thread_withdraw(hk_own_thread_bare);
   return !hk_syscall_failed(thread);
 }
 

@@ -10,8 +10,8 @@
 
 #include "base/atomic.h"
 #include "os/os.h"
+#include "os/signal_action.h"
 #include "os/syscall.h"
-#include "os/thread_nature.h"
 
 /* The value that the command line tool sends with its signal ("hakmem", as in cli/hakmem/wake.py), to tell it from
  * signals that a program sends to itself. */

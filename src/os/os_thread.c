@@ -11,9 +11,9 @@
 #include "os/file_status.h"
 #include "os/os.h"
 #include "os/own_stack.h"
+#include "os/own_thread.h"
 #include "os/signal_action.h"
 #include "os/syscall.h"
-#include "os/thread_nature.h"
 
 /* Chosen: the size of the stack, of which only a few pages are ever touched. Libraries with much thread-local memory
  * take it from the stack, and the last thread of a process runs the exit handlers. Where the program's thread-local
@@ -26,7 +26,7 @@ static const char *thread_name;
 static void (*thread_run)(void);
 
 static void *begin(void *unused) {
-  hk_thread_nature_take(hk_thread_of_c_library, thread_name);
+  hk_own_thread_begin(hk_own_thread_of_c_library, thread_name);
   thread_run();
   return unused;
 }
@@ -36,9 +36,9 @@ static int create_with(pthread_attr_t *attributes, size_t stack_bytes) {
   pthread_t thread;
   int error = pthread_attr_setstacksize(attributes, stack_bytes);
   if (error != 0) return error;
-  if (!hk_thread_nature_announce(hk_thread_of_c_library)) return EPERM;
+  if (!hk_own_thread_announce(hk_own_thread_of_c_library)) return EPERM;
   error = pthread_create(&thread, attributes, begin, NULL);
-  if (error != 0) hk_thread_nature_withdraw(hk_thread_of_c_library);
+  if (error != 0) hk_own_thread_withdraw(hk_own_thread_of_c_library);
   return error;
 }
 

@@ -1,10 +1,13 @@
-/* os/thread_nature.c - L1. See thread_nature.h. */
-#include "os/thread_nature.h"
+/* os/own_thread.c - L1. See own_thread.h. */
+#include "os/own_thread.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <sys/prctl.h>
 
 #include "base/atomic.h"
 #include "os/os.h"
+#include "os/syscall.h"
 #include "os/thread_call.h"
 
 /* Chosen: interval of checks whether a thread has ended. */
@@ -14,18 +17,18 @@
 #define ANNOUNCED ((long)-1)
 
 /* [kind]: the thread's number; ANNOUNCED; 0: there was none. */
-static _Atomic(long) own_threads[hk_thread_kind_count];
+static _Atomic(long) own_threads[hk_own_thread_kind_count];
 
-bool hk_thread_nature_announce(hk_thread_kind_t kind) {
+bool hk_own_thread_announce(hk_own_thread_kind_t kind) {
   (void)hk_exchange_acq_rel(&own_threads[kind], ANNOUNCED); /* before the look: a thread that waits for ends sees it */
   if (hk_sandbox_permits_threads()) return true;
-  hk_thread_nature_withdraw(kind);
+  hk_own_thread_withdraw(kind);
   return false;
 }
 
-void hk_thread_nature_withdraw(hk_thread_kind_t kind) { hk_store_relaxed(&own_threads[kind], 0); }
+void hk_own_thread_withdraw(hk_own_thread_kind_t kind) { hk_store_relaxed(&own_threads[kind], 0); }
 
-void hk_thread_nature_take(hk_thread_kind_t kind, const char *name) {
+void hk_own_thread_begin(hk_own_thread_kind_t kind, const char *name) {
   struct sched_param none = {.sched_priority = 0};
   hk_store_relaxed(&own_threads[kind], (long)hk_thread_call_own());
   (void)hk_syscall3(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
@@ -40,9 +43,9 @@ static bool is_there(long thread) {
   return thread > 0 && hk_syscall3(SYS_tgkill, (long)hk_os_process_id(), thread, 0) != -ESRCH;
 }
 
-void hk_thread_nature_await_ends(uint64_t most_ms) {
+void hk_own_thread_await_ends(uint64_t most_ms) {
   uint64_t end_ms = hk_os_coarse_ms() + most_ms;
-  for (unsigned kind = 0; kind < hk_thread_kind_count; kind++) {
+  for (unsigned kind = 0; kind < hk_own_thread_kind_count; kind++) {
     while (is_there(hk_load_relaxed(&own_threads[kind])) && hk_os_coarse_ms() < end_ms) hk_os_pause(LOOK_MS);
     hk_store_relaxed(&own_threads[kind], 0);
   }

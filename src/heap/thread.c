@@ -13,10 +13,10 @@
 
 HK_THREAD_LOCAL hk_heap_variable_t hk_thread_heap = HK_EMPTY_HEAP;
 
-/* A thread keeps a heap only while its exit handler is still to come (`has_end`). After the handler, destructors of
- * other libraries may allocate. When all of them have run, glibc frees the memory of cached stacks. So nothing tells
- * which call is the last. A thread of a bare clone has no exit handler at all. */
-typedef enum { not_known, has_end, is_without_heap } prospect_t;
+/* A thread keeps a heap only while its exit handler is still to come (`has_exit_handler`). After the handler,
+ * destructors of other libraries may allocate. When all of them have run, glibc frees the memory of cached stacks. So
+ * nothing tells which call is the last. A thread of a bare clone has no exit handler at all. */
+typedef enum { not_known, has_exit_handler, is_without_heap } prospect_t;
 static HK_THREAD_LOCAL uint8_t prospect; /* prospect_t */
 
 /* Chosen: frees that a thread that may be ending makes without a heap. When all destructors have run, glibc frees the
@@ -28,8 +28,8 @@ static HK_THREAD_LOCAL uint16_t free_count;
 static HK_THREAD_LOCAL bool has_attached;
 
 static HK_COLD bool look_for_end(void) {
-  prospect = hk_os_thread_has_end() ? has_end : is_without_heap;
-  return prospect == has_end;
+  prospect = hk_os_thread_is_of_c_library() ? has_exit_handler : is_without_heap;
+  return prospect == has_exit_handler;
 }
 
 bool hk_thread_is_leaving(void) { return prospect == not_known ? !look_for_end() : prospect == is_without_heap; }

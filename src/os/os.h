@@ -325,7 +325,7 @@ bool hk_os_thread_exit_arm(void);
 
 /* Returns whether the C library has made the calling thread, and so runs the hook at its end. It has not made a thread
  * of a bare clone. */
-bool hk_os_thread_has_end(void);
+bool hk_os_thread_is_of_c_library(void);
 
 /* Returns whether the hook may have run for the last time although the calling thread still frees; true also where this
  * is unknown. Requires a thread that the C library has made. */

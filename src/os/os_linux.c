@@ -412,7 +412,7 @@ bool hk_os_thread_exit_arm(void) {
 }
 
 /* The C library's record of a thread that it has not made has no number. */
-bool hk_os_thread_has_end(void) { return hk_os_thread_self().number != 0; }
+bool hk_os_thread_is_of_c_library(void) { return hk_os_thread_self().number != 0; }
 
 void hk_os_at_fork(void (*child)(void)) {
   int saved_errno = errno;

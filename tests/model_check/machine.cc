@@ -252,7 +252,7 @@ bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t) {
 }
 bool hk_os_thread_start(const char *, void (*)(void)) { return false; }
 unsigned hk_os_thread_count(void) { return 0; }
-bool hk_os_thread_has_end(void) { return true; }
+bool hk_os_thread_is_of_c_library(void) { return true; }
 bool hk_os_thread_is_ending(void) { return false; }
 hk_os_thread_t hk_os_thread_self(void) { return {1, 0}; }
 /* Scenarios with threads that sleep define their own. */

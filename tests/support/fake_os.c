@@ -162,7 +162,7 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
 }
 
 unsigned hk_os_thread_count(void) { return fake.thread_count; }
-bool hk_os_thread_has_end(void) { return !has_no_end; }
+bool hk_os_thread_is_of_c_library(void) { return !has_no_end; }
 bool hk_os_thread_is_ending(void) { return is_ending; }
 
 bool hk_os_bare_thread_claim(void) {

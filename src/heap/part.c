@@ -192,21 +192,21 @@ static void give_back(hk_heap_t *part) {
   hk_thread_give_back(part);
 }
 
-/* ---- Switches. A signal handler that forks between the steps puts the repair off until they are done. */
+/* ---- Switches. A signal handler that forks between the steps defers the repair until they are done. */
 
 static hk_heap_t *switch_to(hk_heap_t *part) {
-  hk_lock_put_repair_off();
+  hk_lock_defer_repair();
   hk_heap_t *before = hk_exchange_acquire(&hk_thread_heap, part); /* pairs with an examiner's compare-exchange */
   if (!hk_heap_is_part(before) && hk_part_table != NO_TABLE) hk_part_table->base = before;
-  hk_lock_let_repair_come();
+  hk_lock_allow_repair();
   return before;
 }
 
 static void switch_back(hk_heap_t *before) {
-  hk_lock_put_repair_off();
+  hk_lock_defer_repair();
   if (!hk_heap_is_part(before) && hk_part_table != NO_TABLE) hk_part_table->base = HK_EMPTY_HEAP;
   hk_store_relaxed(&hk_thread_heap, before);
-  hk_lock_let_repair_come();
+  hk_lock_allow_repair();
 }
 
 static hk_heap_t *borrow(hk_named_t *named) { return hk_thread_is_leaving() ? take_or_make(named) : NULL; }

@@ -56,11 +56,11 @@ HK_INLINE void count_update(void) {
 
 HK_NOINLINE static hk_heap_t *empty_full_slot(unsigned i) {
   count_update();
-  hk_lock_put_repair_off();
+  hk_lock_defer_repair();
   hk_heap_t *heap = hk_exchange_acquire(&slots[i], NULL); /* with fill_slot */
   HK_ASSERT(heap == NULL || hk_heap_life(heap) == hk_heap_idle, "a heap in a slot is idle");
   if (heap != NULL) set_taken(heap);
-  hk_lock_let_repair_come();
+  hk_lock_allow_repair();
   return heap;
 }
 
@@ -68,12 +68,12 @@ HK_INLINE hk_heap_t *empty_slot(unsigned i) { return hk_load_relaxed(&slots[i]) 
 
 HK_NOINLINE static bool empty_full_slot_of(unsigned i, hk_heap_t *heap) {
   count_update();
-  hk_lock_put_repair_off();
+  hk_lock_defer_repair();
   hk_heap_t *expected = heap;
   bool emptied = hk_compare_exchange_acquire(&slots[i], &expected, NULL); /* with fill_slot */
   HK_ASSERT(!emptied || hk_heap_life(heap) == hk_heap_idle, "a heap in a slot is idle");
   if (emptied) set_taken(heap);
-  hk_lock_let_repair_come();
+  hk_lock_allow_repair();
   return emptied;
 }
 
@@ -294,9 +294,9 @@ static bool fill_any_slot(hk_heap_t *heap, unsigned count) {
 /* Puts the heap in a slot of its shard. A heap that is idle already is in the pool: a signal handler forked after the
  * heap came to rest, and this is the child, which took it for an orphan. */
 static bool put_in_slot(hk_heap_t *heap, unsigned count) {
-  hk_lock_put_repair_off();
+  hk_lock_defer_repair();
   bool is_done = is_idle(heap) || fill_any_slot(heap, count);
-  hk_lock_let_repair_come();
+  hk_lock_allow_repair();
   return is_done;
 }
 

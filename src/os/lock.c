@@ -60,7 +60,7 @@ static HK_THREAD_LOCAL _Atomic(uint32_t) held_mask;
 /* Bit i: this thread holds the lock of shard i. These locks have one rank. */
 static HK_THREAD_LOCAL _Atomic(uint32_t) held_shards;
 /* Set in a child alone: its repair waits until this thread holds nothing. */
-static HK_THREAD_LOCAL _Atomic(bool) is_put_off;
+static HK_THREAD_LOCAL _Atomic(bool) is_repair_deferred;
 
 /* Bits of the mask behind the ranks: for steps that no lock guards, and for the repair, which takes such steps too. */
 #define STEPS_BIT (1u << 30)
@@ -154,13 +154,13 @@ static void run_repair(uint32_t held_in_parent) {
   is_repairing = true;
   do {
     hk_store_relaxed(&held_mask, REPAIR_BIT);
-    hk_store_relaxed(&is_put_off, false);
+    hk_store_relaxed(&is_repair_deferred, false);
     hk_keep_order();
     if (repair != NULL) repair();
     hk_keep_order();
     hk_store_relaxed(&held_mask, held_in_parent);
     hk_keep_order();
-  } while (hk_load_relaxed(&is_put_off));
+  } while (hk_load_relaxed(&is_repair_deferred));
   is_repairing = false;
 }
 
@@ -220,10 +220,10 @@ void hk_lock_acquire(hk_lock_id_t id) {
   note_hold(bit_of(id));
 }
 
-/* Runs the repair that the at-fork hook put off, once this thread has finished the steps that the fork interrupted. */
-static void repair_if_put_off(void) {
-  if (HK_LIKELY(!hk_load_relaxed(&is_put_off)) || hk_load_relaxed(&held_mask) != 0) return;
-  hk_store_relaxed(&is_put_off, false);
+/* Runs the repair that the at-fork hook deferred, once this thread has finished the steps that the fork interrupted. */
+static void repair_if_deferred(void) {
+  if (HK_LIKELY(!hk_load_relaxed(&is_repair_deferred)) || hk_load_relaxed(&held_mask) != 0) return;
+  hk_store_relaxed(&is_repair_deferred, false);
   hk_lock_wait_for_repair();
 }
 
@@ -233,14 +233,14 @@ void hk_lock_release(hk_lock_id_t id) {
   hk_store_relaxed(&held_shards, shards);
   if (!is_of_shard(id) || shards == 0) note_release(bit_of(id));
   give(&page->lock[id]);
-  repair_if_put_off();
+  repair_if_deferred();
 }
 
-void hk_lock_put_repair_off(void) { note_hold(STEPS_BIT); }
+void hk_lock_defer_repair(void) { note_hold(STEPS_BIT); }
 
-void hk_lock_let_repair_come(void) {
+void hk_lock_allow_repair(void) {
   note_release(STEPS_BIT);
-  repair_if_put_off();
+  repair_if_deferred();
 }
 
 void hk_lock_wait_for_repair(void) {
@@ -262,7 +262,7 @@ bool hk_lock_after_fork(bool is_child) {
     hk_store_release(&page->epoch, epoch_wiped);
   }
   if (is_child && hk_load_relaxed(&held_mask) != 0) {
-    hk_store_relaxed(&is_put_off, true);
+    hk_store_relaxed(&is_repair_deferred, true);
     return false;
   }
   if (hk_load_acquire(&page->epoch) == epoch_wiped) join_repair();

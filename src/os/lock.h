@@ -6,7 +6,7 @@
  * child that shares its parent's memory (vfork) finds nothing changed and behaves as a thread.
  *
  * A signal handler may fork while the thread that it interrupted holds a lock. In the child that thread continues where
- * it was, so it alone uses what the lock guards until it is done: the at-fork hook puts the repair off until then.
+ * it was, so it alone uses what the lock guards until it is done: the at-fork hook defers the repair until then.
  *
  * Where the kernel cannot wipe (before 4.14), the at-fork hook does it: fork from a program works, a bare clone does
  * not.
@@ -51,14 +51,14 @@ void hk_lock_release(hk_lock_id_t id);
 void hk_lock_wait_for_repair(void);
 
 /* Enclose a few steps on data that the repair rebuilds and no lock guards. When a signal handler forks between them,
- * the at-fork hook puts the repair off until the steps are done, as if a lock was held. The caller takes no lock
+ * the at-fork hook defers the repair until the steps are done, as if a lock was held. The caller takes no lock
  * between. */
-void hk_lock_put_repair_off(void);
-void hk_lock_let_repair_come(void);
+void hk_lock_defer_repair(void);
+void hk_lock_allow_repair(void);
 
 /* Runs the repair if this is a child that has not run it yet. `is_child` is true when the caller knows that this is a
  * new child with one thread, which only the at-fork hook does: where the kernel cannot wipe, each such call frees all
- * locks and repairs. Returns false when the repair is put off until this thread has finished its interrupted steps. */
+ * locks and repairs. Returns false when the repair is deferred until this thread has finished its interrupted steps. */
 bool hk_lock_after_fork(bool is_child);
 
 /* Returns a number that is never 0 and above that of each process that this one descends from by fork; a child of

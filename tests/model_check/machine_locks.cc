@@ -6,8 +6,8 @@ bool hk_lock_init(void (*)(void)) { return true; }
 void hk_lock_acquire(hk_lock_id_t id) { model_check::MachineLock(static_cast<unsigned>(id)); }
 void hk_lock_release(hk_lock_id_t id) { model_check::MachineUnlock(static_cast<unsigned>(id)); }
 void hk_lock_wait_for_repair(void) {}
-void hk_lock_put_repair_off(void) {}
-void hk_lock_let_repair_come(void) {}
+void hk_lock_defer_repair(void) {}
+void hk_lock_allow_repair(void) {}
 bool hk_lock_after_fork(bool) { return true; }
 uint32_t hk_lock_generation(void) { return 1; }
 uint64_t hk_lock_take_count(hk_lock_id_t) { return 0; }

@@ -336,16 +336,16 @@ TEST(LockFork, TheHooksRepairWaitsForTheHolder) {
 TEST(LockFork, TheHooksRepairWaitsForStepsWithoutALock) {
   EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
-              hk_lock_put_repair_off();
+              hk_lock_defer_repair();
               int result = InChild([] {
                 HK_CHILD_CHECK(!hk_lock_after_fork(true));
                 HK_CHILD_CHECK(repairs == 0);
-                hk_lock_let_repair_come();
+                hk_lock_allow_repair();
                 HK_CHILD_CHECK(repairs == 1);
                 return 0;
               });
               HK_CHILD_CHECK(result == 0);
-              hk_lock_let_repair_come();
+              hk_lock_allow_repair();
               return InChild([] {
                 HK_CHILD_CHECK(hk_lock_after_fork(true));
                 HK_CHILD_CHECK(repairs == 1);
@@ -362,12 +362,12 @@ void RepairAmidWhichAHandlerForks() {
   repairs++;
   if (repairs > 1) return;
   AcquireAllByRank();
-  hk_lock_put_repair_off(); /* what it is made of */
-  hk_lock_let_repair_come();
+  hk_lock_defer_repair(); /* what it is made of */
+  hk_lock_allow_repair();
   pid_t child = fork();
   if (child == 0) {
     is_second_child = true;
-    if (hk_lock_after_fork(true)) _exit(1); /* it is put off */
+    if (hk_lock_after_fork(true)) _exit(1); /* it is deferred */
   } else if (WaitForChild(child) != 0) {
     _exit(1);
   }

@@ -6,8 +6,6 @@
 #include "os/file_status.h"
 #include "os/syscall.h"
 
-enum { lowest_kept_file = 100 };
-
 int hk_kept_file_note(hk_kept_file_t *kept, int file) {
   struct stat about;
   int error = hk_file_status(file, &about);
@@ -18,7 +16,7 @@ int hk_kept_file_note(hk_kept_file_t *kept, int file) {
 int hk_kept_file_take(hk_kept_file_t *kept, int file) {
   int error = hk_kept_file_note(kept, file);
   if (error != 0) return error;
-  long own = hk_syscall3(SYS_fcntl, file, F_DUPFD_CLOEXEC, lowest_kept_file);
+  long own = hk_syscall3(SYS_fcntl, file, F_DUPFD_CLOEXEC, HK_KEPT_FILE_LOWEST);
   if (hk_syscall_failed(own)) return (int)-own;
   kept->file = (int)own;
   return 0;

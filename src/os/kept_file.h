@@ -10,6 +10,9 @@
 
 HK_C_BEGIN
 
+/* Descriptors of the library's own have this number or a higher one: programs do not count on getting those. */
+#define HK_KEPT_FILE_LOWEST 100
+
 typedef struct {
   int file; /* the descriptor */
   uint64_t device;
@@ -19,8 +22,8 @@ typedef struct {
 /* Records which file the descriptor `file` leads to, and makes no descriptor. Returns 0 or the error number. */
 int hk_kept_file_note(hk_kept_file_t *kept, int file);
 
-/* Makes one more descriptor for the file that `file` leads to, closed by exec, with a number above those that programs
- * count on getting. Returns 0 or the error number. */
+/* Makes one more descriptor for the file that `file` leads to, closed by exec, from HK_KEPT_FILE_LOWEST on. Returns 0
+ * or the error number. */
 int hk_kept_file_take(hk_kept_file_t *kept, int file);
 
 /* Returns whether the descriptor `file` leads to the kept file. */

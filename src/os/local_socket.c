@@ -13,12 +13,12 @@
 
 #include "base/arithmetic.h"
 #include "base/text.h"
+#include "os/kept_file.h"
 #include "os/kernel_file.h"
 #include "os/os.h"
 #include "os/syscall.h"
 
-/* As in kept_file.c: above the numbers that programs count on getting. */
-enum { lowest_file = 100, backlog = 8 };
+enum { backlog = 8 };
 
 /* Chosen: interval at which a writer that waits calls `may_go_on`. */
 #define WRITE_STEP_MS 100
@@ -42,10 +42,11 @@ static address_t address_of(const hk_local_socket_t *socket) {
   return result;
 }
 
-/* Moves a descriptor to a number from `lowest_file` on. Returns the new number, or the old one where that fails. */
+/* Moves a descriptor to a number from HK_KEPT_FILE_LOWEST on. Returns the new number, or the old one where that
+ * fails. */
 static long move_up(long file) {
-  if (hk_syscall_failed(file) || file >= lowest_file) return file;
-  long own = hk_syscall3(SYS_fcntl, file, F_DUPFD_CLOEXEC, lowest_file);
+  if (hk_syscall_failed(file) || file >= HK_KEPT_FILE_LOWEST) return file;
+  long own = hk_syscall3(SYS_fcntl, file, F_DUPFD_CLOEXEC, HK_KEPT_FILE_LOWEST);
   if (hk_syscall_failed(own)) return file; /* the program's limit on descriptors may be lower */
   (void)hk_syscall2(SYS_close, file, 0);
   return own;

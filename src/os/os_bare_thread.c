@@ -15,6 +15,7 @@
 #include "os/own_thread.h"
 #include "os/process.h"
 #include "os/signal_action.h"
+#include "os/stack_top.h"
 #include "os/syscall.h"
 
 /* Chosen: bytes around the thread-local variables in use, so that the library's other variables and the C library's
@@ -65,16 +66,6 @@ static void (*next_run)(void);
 
 static HK_THREAD_LOCAL char own_variable;
 
-static uintptr_t thread_pointer(void) {
-  uintptr_t pointer;
-#if defined(__x86_64__)
-  __asm__("movq %%fs:0, %0" : "=r"(pointer));
-#elif defined(__aarch64__)
-  __asm__("mrs %0, tpidr_el0" : "=r"(pointer));
-#endif
-  return pointer;
-}
-
 /* Returns the distance from the thread pointer that covers all thread-local memory in use, below it or above. */
 static size_t reach_bytes(uintptr_t pointer) {
   const uintptr_t used[] = {(uintptr_t)&own_variable, (uintptr_t)&errno};
@@ -98,7 +89,7 @@ static void begin_record(uintptr_t pointer) {
 }
 
 static bool map_area(area_t *area) {
-  size_t guard_bytes = hk_os_page_size(), reach = reach_bytes(thread_pointer());
+  size_t guard_bytes = hk_os_page_size(), reach = reach_bytes(hk_os_thread_pointer());
   area->bytes = guard_bytes + HK_OS_BARE_STACK_BYTES + 2 * reach;
   long start = hk_syscall6(SYS_mmap, 0, (long)area->bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);

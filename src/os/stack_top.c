@@ -23,23 +23,12 @@ static uintptr_t first_stack_top(void) {
   return top;
 }
 
-/* The C library puts its record of a thread above the thread's stack. */
-static uintptr_t thread_pointer(void) {
-  uintptr_t pointer;
-#if defined(__x86_64__)
-  __asm__("movq %%fs:0, %0" : "=r"(pointer));
-#else
-  __asm__("mrs %0, tpidr_el0" : "=r"(pointer));
-#endif
-  return pointer;
-}
-
 /* The first thread's pointer, since it was first seen on its stack: when the library starts, as a rule. */
 static _Atomic(uintptr_t) first_pointer;
 
 /* The first thread's record lies among other mappings, which may be the stacks of coroutines. */
 uintptr_t hk_os_stack_top(uintptr_t sp) {
-  uintptr_t top = first_stack_top(), pointer = thread_pointer(), first = hk_load_relaxed(&first_pointer);
+  uintptr_t top = first_stack_top(), pointer = hk_os_thread_pointer(), first = hk_load_relaxed(&first_pointer);
   if (sp >= top || top - sp > FIRST_STACK_BYTES) return pointer != first ? pointer : 0;
   if (first != pointer) hk_store_relaxed(&first_pointer, pointer);
   return top;

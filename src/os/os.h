@@ -1,6 +1,5 @@
-/* os/os.h - L1. The contract between the library and the operating system. `os_linux.c`, `os_process.c`, `os_time.c`,
- * `os_node.c`, `os_limit.c`, `os_huge.c`, `os_rights.c`, `os_bare_thread.c`, `os_signal.c`, `os_sleep.c`,
- * `os_stderr.c` and `os_thread.c` implement it; `tests/support/fake_os.c` replaces them at link time.
+/* os/os.h - L1. The contract between the library and the operating system. Each section names the file that implements
+ * it on Linux; `tests/support/fake_os.c` replaces these files at link time.
  *
  * No function allocates from malloc, takes a lock of the library, or changes errno. Sizes are in bytes. Ranges are
  * whole OS pages unless a function says otherwise.
@@ -16,11 +15,32 @@
 
 HK_C_BEGIN
 
+/* ---- The process: os_process.c. */
+
 /* Returns the OS page size: a power of two, 4 KiB to 64 KiB, read once from the system (4, 16 and 64 KiB occur). */
 size_t hk_os_page_size(void);
 
 /* Returns where the kernel mapped its functions (os/vdso.h), read once from the system; 0: nowhere. */
 uintptr_t hk_os_vdso(void);
+
+/* Returns 64 unpredictable bits, chosen by the kernel at exec: the same at each call in a process and in its children
+ * by fork. */
+uint64_t hk_os_process_secret(void);
+
+/* Returns the environment's "NAME=value" texts, ended by NULL; NULL itself while the C library has not set it up. */
+const char *const *hk_os_environment(void);
+
+/* Returns true in a program that runs with more rights than its caller (setuid, file capabilities): the library must
+ * then ignore the environment. */
+bool hk_os_is_secure_exec(void);
+
+/* Returns this process's number; a child of fork has another one. */
+uint64_t hk_os_process_id(void);
+
+/* Called in a child of fork, by its only thread: where the sandbox permits no query, the C library knows its number. */
+void hk_os_process_id_after_fork(void);
+
+/* ---- Ranges of memory: os_linux.c. */
 
 /* Maps a new private, readable, writable, zero range of `bytes`. Its start is aligned to `alignment`, a power of two of
  * at least a page. No page is resident until touched. Returns NULL when the system refuses. */
@@ -29,6 +49,47 @@ void *hk_os_reserve(size_t bytes, size_t alignment);
 /* Unmaps a range. Returns false when the system refuses, as it can when a mapping has to be split: the range is then
  * still mapped with its contents, and the caller still owns it. */
 bool hk_os_unmap(void *start, size_t bytes);
+
+/* Changes a range's length in place from `old_bytes` to `new_bytes`. The common part keeps its contents, and a new part
+ * is zero. Returns false when the system refuses: the range is then unchanged. */
+bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes);
+
+/* Moves a range's pages onto `target`, a range of `new_bytes` that the caller owns, whose contents are lost. A longer
+ * target reads as zero behind the old contents; a shorter one drops the rest. The old addresses become unmapped.
+ * Returns false when the system refuses, as it does for a range that lies in several mappings: both ranges are then
+ * unchanged. */
+bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes);
+
+/* Marks a range so that the child of fork (not of vfork) finds it all zero. Returns false where the kernel cannot do
+ * so. */
+bool hk_os_wipe_on_fork(void *start, size_t bytes);
+
+/* ---- Access to a range: os_linux.c. */
+
+/* Maps a range as hk_os_reserve_small that reads as zero and cannot be written to until hk_os_allow_writes. RLIMIT_DATA
+ * does not count memory that cannot be written to. For tables that are read everywhere and written to in few places. */
+void *hk_os_reserve_readable(size_t bytes, size_t alignment);
+
+/* hk_os_reserve for addresses that cannot be accessed until hk_os_allow_writes. */
+void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment);
+
+/* Makes a range writable that was only readable; a writable range stays so. Returns false when the system refuses: a
+ * part may be writable then. */
+bool hk_os_allow_writes(void *start, size_t bytes);
+
+/* Makes the whole pages of a range readable alone. Requires that the range was not written to. When the system refuses,
+ * the range stays writable. */
+void hk_os_forbid_writes(void *start, size_t bytes);
+
+/* Forbids each access to a range, which keeps its memory, until hk_os_allow_writes. Returns false when the system
+ * refuses: a part may be inaccessible then. */
+bool hk_os_suspend_access(void *start, size_t bytes);
+
+/* Gives a range's memory back and forbids each access to its addresses, which stay the caller's. Returns false when the
+ * system refuses: the range is then as it was. */
+bool hk_os_purge_and_forbid(void *start, size_t bytes);
+
+/* ---- Purging and prefaulting: os_linux.c. */
 
 /* Purges a range but keeps its addresses: it reads as zero afterwards and is not resident until touched. Returns false
  * when the system refuses: the contents are then unspecified and the range stays usable. */
@@ -54,126 +115,7 @@ hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes);
  * system refuses or does not have the call: a part may be resident then, and the rest becomes so when it is touched. */
 bool hk_os_prefault(void *start, size_t bytes);
 
-/* Changes a range's length in place from `old_bytes` to `new_bytes`. The common part keeps its contents, and a new part
- * is zero. Returns false when the system refuses: the range is then unchanged. */
-bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes);
-
-/* Moves a range's pages onto `target`, a range of `new_bytes` that the caller owns, whose contents are lost. A longer
- * target reads as zero behind the old contents; a shorter one drops the rest. The old addresses become unmapped.
- * Returns false when the system refuses, as it does for a range that lies in several mappings: both ranges are then
- * unchanged. */
-bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes);
-
-/* Marks a range so that the child of fork (not of vfork) finds it all zero. Returns false where the kernel cannot do
- * so. */
-bool hk_os_wipe_on_fork(void *start, size_t bytes);
-
-/* Writes all of `text` to file descriptor 2, unless a socket is there that hk_os_note_stderr did not see: a connection
- * of the program's. Ignores a failure, which could not be reported anywhere. */
-void hk_os_write_stderr(const char *text, size_t bytes);
-
-/* Notes at the start which file is at descriptor 2, or that it is closed. Messages then go nowhere: a file that the
- * program opens by this number is its own. */
-void hk_os_note_stderr(void);
-
-/* Keeps the present file of descriptor 2 for hk_os_write_stderr, even when the program closes the descriptor (many do
- * before they exit). From then on messages go to that file alone, not to another file that gets the number 2. */
-void hk_os_keep_stderr(void);
-
-/* Ends the process with SIGABRT. */
-HK_NORETURN void hk_os_abort(void);
-
-/* Returns monotonic time in nanoseconds. Too slow for every block. */
-uint64_t hk_os_now_ns(void);
-
-/* Returns monotonic time in milliseconds, as of the last tick of the kernel's timer: some milliseconds old. No system
- * call where the kernel offers a way without. */
-uint64_t hk_os_coarse_ms(void);
-
-/* Returns the calling thread's CPU time in nanoseconds, by a system call. 0 in a sandbox, and where the system refuses
- * the call. */
-uint64_t hk_os_thread_cpu_ns(void);
-
-/* Returns the milliseconds since 1970 by the system's clock. */
-uint64_t hk_os_unix_ms(void);
-
-/* Returns 64 unpredictable bits, chosen by the kernel at exec: the same at each call in a process and in its children
- * by fork. */
-uint64_t hk_os_process_secret(void);
-
-/* Returns the environment's "NAME=value" texts, ended by NULL; NULL itself while the C library has not set it up. */
-const char *const *hk_os_environment(void);
-
-/* Returns this process's number; a child of fork has another one. */
-uint64_t hk_os_process_id(void);
-
-/* Called in a child of fork, by its only thread: where the sandbox permits no query, the C library knows its number. */
-void hk_os_process_id_after_fork(void);
-
-/* Returns true in a program that runs with more rights than its caller (setuid, file capabilities): the library must
- * then ignore the environment. */
-bool hk_os_is_secure_exec(void);
-
-/* Blocks while `*word == expected`; may return early for no reason. Where the system refuses such a wait, the thread
- * sleeps shortly or yields the processor: it never returns at once while the word stays the same. */
-void hk_os_wait(const uint32_t *word, uint32_t expected);
-
-/* Blocks as hk_os_wait, for `timeout_ms` at most. Where the system refuses such a wait, the thread sleeps by the clock
- * and reads the word now and then. Returns false when the system refuses that too: no time has passed. */
-bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms);
-
-/* Pauses for about `ms` milliseconds; may return early for no reason. Returns false when the system refuses: no time
- * has passed. */
-HK_INLINE bool hk_os_pause(uint64_t ms) {
-  static const uint32_t never_woken = 0;
-  return hk_os_wait_for(&never_woken, 0, ms);
-}
-
-/* Lets other threads that can run do so first. Returns at once where there is none, or where the system refuses. */
-void hk_os_yield(void);
-
-/* Wakes one thread that is blocked on `word`. */
-void hk_os_wake_one(const uint32_t *word);
-
-/* This process's resident memory now and its highest so far, in bytes; 0 where the system does not tell. */
-typedef struct {
-  size_t resident_bytes;
-  size_t peak_resident_bytes;
-} hk_os_memory_t;
-hk_os_memory_t hk_os_memory(void);
-
-/* Returns hk_os_memory's peak by one system call, in bytes, but with that of the program before exec; 0 where the
- * system does not tell. */
-size_t hk_os_peak_resident_bytes(void);
-
-/* Returns the number of mappings of this process, of at most hk_os_mapping_limit; 0 where the system does not tell.
- * Slow: it reads them all. */
-size_t hk_os_mapping_count(void);
-
-/* The kernel's default for vm.max_map_count (DEFAULT_MAX_MAP_COUNT). */
-#define HK_OS_MAPPING_LIMIT 65530
-
-/* Returns vm.max_map_count, the number of mappings that the system allows a process; HK_OS_MAPPING_LIMIT where it does
- * not tell. */
-size_t hk_os_mapping_limit(void);
-
-/* A limit on the memory of this process, or of several together (a control group's). */
-typedef struct {
-  size_t limit_bytes; /* 0: no limit */
-  /* of all that the limit counts; near the limit without inactive file pages */
-  size_t use_bytes;
-  /* how much of the last ten seconds some task waited for memory; 0 where the system does not tell */
-  unsigned stalled_permille;
-} hk_os_memory_limit_t;
-
-/* Reads the limit that leaves the least room now. Makes several system calls, so it is called rarely and without a
- * lock. The first call searches the limits; a group without a limit then is not read again. Returns false when the
- * limits cannot be read now. */
-bool hk_os_memory_limit(hk_os_memory_limit_t *limit);
-
-/* Returns whether the process has a limit on what it may map (RLIMIT_AS, RLIMIT_DATA), or the system does not tell. Two
- * system calls. */
-bool hk_os_limits_addresses(void);
+/* ---- Huge pages: os_huge.c. */
 
 /* Where the system makes pages of 2 MiB (huge pages) of a program's memory. */
 typedef enum {
@@ -197,29 +139,6 @@ void hk_os_huge_keep_small(void *start, size_t bytes);
 /* Maps a range as hk_os_reserve and keeps it in small pages. For records. */
 void *hk_os_reserve_small(size_t bytes, size_t alignment);
 
-/* Maps a range as hk_os_reserve_small that reads as zero and cannot be written to until hk_os_allow_writes. RLIMIT_DATA
- * does not count memory that cannot be written to. For tables that are read everywhere and written to in few places. */
-void *hk_os_reserve_readable(size_t bytes, size_t alignment);
-
-/* hk_os_reserve for addresses that cannot be accessed until hk_os_allow_writes. */
-void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment);
-
-/* Gives a range's memory back and forbids each access to its addresses, which stay the caller's. Returns false when the
- * system refuses: the range is then as it was. */
-bool hk_os_purge_and_forbid(void *start, size_t bytes);
-
-/* Forbids each access to a range, which keeps its memory, until hk_os_allow_writes. Returns false when the system
- * refuses: a part may be inaccessible then. */
-bool hk_os_suspend_access(void *start, size_t bytes);
-
-/* Makes a range writable that was only readable; a writable range stays so. Returns false when the system refuses: a
- * part may be writable then. */
-bool hk_os_allow_writes(void *start, size_t bytes);
-
-/* Makes the whole pages of a range readable alone. Requires that the range was not written to. When the system refuses,
- * the range stays writable. */
-void hk_os_forbid_writes(void *start, size_t bytes);
-
 /* Makes huge pages at once of a range of whole 2 MiB, also of its pages that are not resident. Returns false when the
  * system refuses: the contents have not changed, and a part may have become huge. `*cpu_ns` is the thread's CPU time
  * for it, in ns; 0 where it is unknown. */
@@ -229,12 +148,114 @@ bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns);
  * the caller alone uses the page. Returns the thread's CPU time for it, in ns; 0 where it is unknown. */
 uint64_t hk_os_huge_touch(void *start);
 
+/* ---- Resident memory, and the number of mappings: os_resident.c. */
+
+/* This process's resident memory now and its highest so far, in bytes; 0 where the system does not tell. */
+typedef struct {
+  size_t resident_bytes;
+  size_t peak_resident_bytes;
+} hk_os_memory_t;
+hk_os_memory_t hk_os_memory(void);
+
+/* Returns hk_os_memory's peak by one system call, in bytes, but with that of the program before exec; 0 where the
+ * system does not tell. */
+size_t hk_os_peak_resident_bytes(void);
+
 /* Returns the resident bytes of a range; 0 where the system does not tell, as when a part is not mapped. */
 size_t hk_os_resident_bytes(void *start, size_t bytes);
 
 /* Writes a byte for each page of a range: 1 when it is resident, else 0. Returns false where the system does not tell,
  * as when a part is not mapped. */
 bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident);
+
+/* Returns the number of mappings of this process, of at most hk_os_mapping_limit; 0 where the system does not tell.
+ * Slow: it reads them all. */
+size_t hk_os_mapping_count(void);
+
+/* The kernel's default for vm.max_map_count (DEFAULT_MAX_MAP_COUNT). */
+#define HK_OS_MAPPING_LIMIT 65530
+
+/* Returns vm.max_map_count, the number of mappings that the system allows a process; HK_OS_MAPPING_LIMIT where it does
+ * not tell. */
+size_t hk_os_mapping_limit(void);
+
+/* ---- Limits on memory: os_limit.c. */
+
+/* A limit on the memory of this process, or of several together (a control group's). */
+typedef struct {
+  size_t limit_bytes; /* 0: no limit */
+  /* of all that the limit counts; near the limit without inactive file pages */
+  size_t use_bytes;
+  /* how much of the last ten seconds some task waited for memory; 0 where the system does not tell */
+  unsigned stalled_permille;
+} hk_os_memory_limit_t;
+
+/* Reads the limit that leaves the least room now. Makes several system calls, so it is called rarely and without a
+ * lock. The first call searches the limits; a group without a limit then is not read again. Returns false when the
+ * limits cannot be read now. */
+bool hk_os_memory_limit(hk_os_memory_limit_t *limit);
+
+/* Returns whether the process has a limit on what it may map (RLIMIT_AS, RLIMIT_DATA), or the system does not tell. Two
+ * system calls. */
+bool hk_os_limits_addresses(void);
+
+/* ---- Messages: os_stderr.c, and the end of the process: os_linux.c. */
+
+/* Notes at the start which file is at descriptor 2, or that it is closed. Messages then go nowhere: a file that the
+ * program opens by this number is its own. */
+void hk_os_note_stderr(void);
+
+/* Keeps the present file of descriptor 2 for hk_os_write_stderr, even when the program closes the descriptor (many do
+ * before they exit). From then on messages go to that file alone, not to another file that gets the number 2. */
+void hk_os_keep_stderr(void);
+
+/* Writes all of `text` to file descriptor 2, unless a socket is there that hk_os_note_stderr did not see: a connection
+ * of the program's. Ignores a failure, which could not be reported anywhere. */
+void hk_os_write_stderr(const char *text, size_t bytes);
+
+/* Ends the process with SIGABRT. */
+HK_NORETURN void hk_os_abort(void);
+
+/* ---- Clocks: os_time.c. */
+
+/* Returns monotonic time in nanoseconds. Too slow for every block. */
+uint64_t hk_os_now_ns(void);
+
+/* Returns monotonic time in milliseconds, as of the last tick of the kernel's timer: some milliseconds old. No system
+ * call where the kernel offers a way without. */
+uint64_t hk_os_coarse_ms(void);
+
+/* Returns the calling thread's CPU time in nanoseconds, by a system call. 0 in a sandbox, and where the system refuses
+ * the call. */
+uint64_t hk_os_thread_cpu_ns(void);
+
+/* Returns the milliseconds since 1970 by the system's clock. */
+uint64_t hk_os_unix_ms(void);
+
+/* ---- Waiting: os_time.c. */
+
+/* Blocks while `*word == expected`; may return early for no reason. Where the system refuses such a wait, the thread
+ * sleeps shortly or yields the processor: it never returns at once while the word stays the same. */
+void hk_os_wait(const uint32_t *word, uint32_t expected);
+
+/* Blocks as hk_os_wait, for `timeout_ms` at most. Where the system refuses such a wait, the thread sleeps by the clock
+ * and reads the word now and then. Returns false when the system refuses that too: no time has passed. */
+bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms);
+
+/* Pauses for about `ms` milliseconds; may return early for no reason. Returns false when the system refuses: no time
+ * has passed. */
+HK_INLINE bool hk_os_pause(uint64_t ms) {
+  static const uint32_t never_woken = 0;
+  return hk_os_wait_for(&never_woken, 0, ms);
+}
+
+/* Lets other threads that can run do so first. Returns at once where there is none, or where the system refuses. */
+void hk_os_yield(void);
+
+/* Wakes one thread that is blocked on `word`. */
+void hk_os_wake_one(const uint32_t *word);
+
+/* ---- Memory nodes and processors: os_node.c. */
 
 /* Returns the number of memory nodes that threads can run on, counted from 0: at least 1. Called once (by os/node.h): a
  * node that is added later is not counted. */
@@ -250,6 +271,8 @@ typedef struct {
 
 /* Returns where the calling thread is. No system call where the kernel offers a way without. */
 hk_os_place_t hk_os_current_place(void);
+
+/* ---- Threads of the library: os_thread.c, and the bare one: os_bare_thread.c. */
 
 /* Starts a detached thread that runs `run`. It has a small stack and the name (of less than 16 characters), and blocks
  * all signals but those that it causes itself and the C library's. Returns false when the system refuses. The C library
@@ -276,6 +299,8 @@ void hk_os_bare_thread_give_up(void);
 #define HK_OS_BARE_STACK_BYTES ((size_t)256 * 1024)
 bool hk_os_bare_thread_start(const char *name, void (*run)(void));
 
+/* ---- The rights of the library's threads: os_rights.c. */
+
 /* The rights of the calling thread (users, groups, capabilities, no_new_privs, seccomp filters) beside those of the
  * process's first thread. */
 typedef enum {
@@ -290,6 +315,8 @@ typedef enum {
  * them the same, or the first thread made the caller. The caller gives up what cannot be compared. Reads two files;
  * where they cannot be opened, makes some system calls. */
 hk_rights_t hk_os_rights(bool was_same);
+
+/* ---- Signals: os_signal.c. */
 
 /* The result of taking a signal. */
 typedef enum {
@@ -315,6 +342,8 @@ void hk_os_signal_listen(void);
  * to be installed: it may end the process for the system call by which a handler returns. */
 void hk_os_signal_ignore(bool is_ignored);
 
+/* ---- Hooks at ends of threads and at forks: os_linux.c; cancellation: os_thread.c. */
+
 /* Makes `hook` run at the end of each thread that has called hk_os_thread_exit_arm. Called once, outside all locks.
  * Returns false when the system has no room for it. The C library may allocate inside. */
 bool hk_os_thread_exit_init(void (*hook)(void));
@@ -330,6 +359,17 @@ bool hk_os_thread_is_of_c_library(void);
 /* Returns whether the hook may have run for the last time although the calling thread still frees; true also where this
  * is unknown. Requires a thread that the C library has made. */
 bool hk_os_thread_is_ending(void);
+
+/* Defers asynchronous cancellation of the calling thread, and returns the type that hk_os_cancel_restore takes back.
+ * Between the two calls no other thread can end the calling one. A cancellation that came meanwhile acts in
+ * hk_os_cancel_restore. */
+int hk_os_cancel_defer(void);
+void hk_os_cancel_restore(int type);
+
+/* Makes `child` run in the child of each fork. The C library may allocate inside. */
+void hk_os_at_fork(void (*child)(void));
+
+/* ---- Threads of the program, as others see them: os_sleep.c. */
 
 /* A thread that the C library has made, as other threads see it. */
 typedef struct {
@@ -355,15 +395,6 @@ bool hk_os_thread_has_word(const hk_os_thread_t *thread, const void *address, co
  * where this is unknown, and while another thread has its number. Requires that the thread was the calling process's,
  * not its parent's that shares memory with it. */
 bool hk_os_thread_has_ended(const hk_os_thread_t *thread);
-
-/* Defers asynchronous cancellation of the calling thread, and returns the type that hk_os_cancel_restore takes back.
- * Between the two calls no other thread can end the calling one. A cancellation that came meanwhile acts in
- * hk_os_cancel_restore. */
-int hk_os_cancel_defer(void);
-void hk_os_cancel_restore(int type);
-
-/* Makes `child` run in the child of each fork. The C library may allocate inside. */
-void hk_os_at_fork(void (*child)(void));
 
 HK_C_END
 

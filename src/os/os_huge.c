@@ -71,21 +71,3 @@ bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns) {
   *cpu_ns = cpu_ns_since(before_ns);
   return is_done;
 }
-
-bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident) {
-  if (hk_syscall3(SYS_mincore, (long)start, (long)bytes, (long)is_resident) != 0) return false;
-  for (size_t i = 0; i < bytes / hk_os_page_size(); i++) is_resident[i] &= 1;
-  return true;
-}
-
-size_t hk_os_resident_bytes(void *start, size_t bytes) {
-  unsigned char is_resident[128] = {0}; /* small, for the caller's stack */
-  size_t page_bytes = hk_os_page_size(), count = 0;
-  for (size_t at = 0; at < bytes;) {
-    size_t part = bytes - at < sizeof(is_resident) * page_bytes ? bytes - at : sizeof(is_resident) * page_bytes;
-    if (!hk_os_resident_pages((char *)start + at, part, is_resident)) return 0;
-    for (size_t i = 0; i < part / page_bytes; i++) count += is_resident[i];
-    at += part;
-  }
-  return count * page_bytes;
-}

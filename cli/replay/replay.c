@@ -38,7 +38,7 @@ static uint64_t kib(size_t bytes) { return bytes / HK_KIB; }
 
 static void purge(replay_t *replay) {
   const hk_level_t *level = &replay->learn.level;
-  size_t top_bytes = level->in_use_bytes + hk_learn_keep_bytes(&replay->learn);
+  size_t top_bytes = level->in_use_bytes + hk_learn_kept_bytes(&replay->learn);
   if (top_bytes >= replay->top_bytes) return;
   replay->cost += kib(replay->top_bytes - top_bytes) * replay->learn.price.purge_ms;
   replay->top_bytes = top_bytes;

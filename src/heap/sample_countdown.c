@@ -35,7 +35,7 @@ static hk_sampling_points_t points_of(const hk_heap_t *heap, unsigned class_inde
 static uint64_t draw_blocks(hk_heap_t *heap, unsigned class_index) {
   if (only_counts(heap)) return HK_COUNTDOWN_ACTIVE;
   uint64_t random = hk_random(&heap->countdowns->random);
-  if (heap->countdowns->guard_rate != 0) return hk_sampling_blocks(random, points_of(heap, class_index));
+  if (heap->countdowns->guard_rate != 0) return hk_sampling_blocks_before(random, points_of(heap, class_index));
   uint64_t rate = rate_at(heap, heap->countdowns->of[class_index].shift);
   return hk_sampling_distance(random, rate) / hk_class_bytes(class_index);
 }
@@ -265,7 +265,7 @@ static hk_sample_countdowns_t *countdowns_of(hk_heap_t *heap) {
 static void draw_large_guarded(hk_heap_t *heap) {
   hk_sample_countdowns_t *countdowns = heap->countdowns;
   countdowns->large_guard_until =
-      hk_sampling_blocks(hk_random(&countdowns->random), hk_sampling_points(0, 0, countdowns->guard_rate));
+      hk_sampling_blocks_before(hk_random(&countdowns->random), hk_sampling_points(0, 0, countdowns->guard_rate));
 }
 
 static void draw_large(hk_heap_t *heap) {

@@ -20,8 +20,8 @@ HK_C_BEGIN
  * as much as the others. */
 #define HK_AHEAD_ROW 4
 /* Chosen: the whole share at the balanced price is all of the written bytes. It falls with the price: a tenth at
- * `lean`. Below the balanced price it rises, to at most this many times as much. */
-#define HK_AHEAD_MAX_SHARE 2
+ * `lean`. Below the balanced price it rises, to at most this many times the written bytes. */
+#define HK_AHEAD_MAX_TIMES 2
 /* Chosen: the most that was written falls by this share with each new block. */
 #define HK_AHEAD_FORGET_SHARE 64
 

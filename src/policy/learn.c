@@ -256,7 +256,7 @@ static uint64_t epoch_ms(const hk_learn_t *learn) {
   uint64_t break_even_ms = hk_price_break_even_ms(&learn->price);
   if (learn->epoch < FIRST_EPOCHS) return break_even_ms / FIRST_EPOCH_SHARE;
   uint64_t longest_ms = break_even_ms / EPOCH_SHARE;
-  uint64_t kept_kib = hk_learn_keep_bytes(learn) / HK_KIB + 1;
+  uint64_t kept_kib = hk_learn_kept_bytes(learn) / HK_KIB + 1;
   uint64_t stakes_ms = hk_multiply_saturating(learn->usual_stake, EPOCH_STAKES) / kept_kib;
   uint64_t least_ms = hk_larger(break_even_ms / EPOCH_MIN_SHARE, 1);
   return hk_smaller(hk_larger(stakes_ms, least_ms), longest_ms);
@@ -372,11 +372,11 @@ void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
 
 uint64_t hk_learn_timeout_ms(const hk_learn_t *learn) { return learn->price.timeout_ms[learn->leader]; }
 
-size_t hk_learn_keep_bytes(const hk_learn_t *learn) { return hk_level_kept_bytes(&learn->level, &learn->decay); }
+size_t hk_learn_kept_bytes(const hk_learn_t *learn) { return hk_level_kept_bytes(&learn->level, &learn->decay); }
 
 bool hk_learn_next_due(const hk_learn_t *learn, uint64_t *due_ms) {
   /* Purged memory is older than the time-out in use. Its gap is known when it is requested again. */
-  if (hk_learn_keep_bytes(learn) == 0) return false;
+  if (hk_learn_kept_bytes(learn) == 0) return false;
   uint64_t purge_ms;
   uint64_t next_ms = hk_add_saturating(learn->level.now_ms, 1); /* the present ms was looked at */
   *due_ms = learn->is_fixed ? UINT64_MAX : hk_larger(epoch_end_ms(learn), next_ms);

@@ -95,7 +95,7 @@ void hk_learn_fix(hk_learn_t *learn, bool is_fixed);
 uint64_t hk_learn_timeout_ms(const hk_learn_t *learn);
 
 /* Returns the bytes that may be dirty now. */
-size_t hk_learn_keep_bytes(const hk_learn_t *learn);
+size_t hk_learn_kept_bytes(const hk_learn_t *learn);
 
 /* Computes when the learner is due if nothing changes until then: to purge more, or to end an epoch. Returns false
  * when it is never due. */

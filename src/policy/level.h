@@ -4,7 +4,7 @@
  * The bytes in use rise and fall. When they fall from a to b, the levels from b to a become dirty. When they
  * rise through them again, their gap ends. The memory that was freed last is requested first, so the dirty levels
  * are a stack: a higher level has been dirty for longer. Levels count memory as dirty from its free to its next use,
- * whether or not it is purged meanwhile. So gaps are a property of the program, and the same for every strategy that
+ * whether or not it is purged meanwhile. So gaps are a property of the program, and the same for every candidate that
  * is judged by them.
  *
  * The stack has room for HK_LEVEL_SEGMENTS falls. When it is full, the two neighbours whose ages differ by the

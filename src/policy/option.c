@@ -85,7 +85,8 @@ static const old_option_t old_options[] = {
 
 enum { old_option_count = sizeof(old_options) / sizeof(old_options[0]) };
 
-static const hk_option_range_t no_extent = {0, 0};
+/* For a BOOL, which has words and no numbers. */
+static const hk_option_range_t no_range = {0, 0};
 
 /* ---- Text. ----------------------------------------------------------------------------------------------------- */
 
@@ -169,7 +170,7 @@ static void warn_gone(const old_option_t *old, const char *variable) {
 static void warn_old_refused(const old_option_t *old, const char *variable) {
   hk_option_line_t line;
   begin_setting(&line, variable);
-  append_refusal(&line, &hk_option_type_BOOL, no_extent);
+  append_refusal(&line, &hk_option_type_BOOL, no_range);
   hk_format_text(&line.format, "; its name now is ");
   append_name(&line, &options[old->option]);
   hk_option_line_end(&line);
@@ -278,7 +279,7 @@ static void load_old(const old_option_t *old, const char *variable, const found_
     return;
   }
   uint64_t is_on;
-  if (!hk_option_parse(&hk_option_type_BOOL, no_extent, value_of(variable), &is_on)) {
+  if (!hk_option_parse(&hk_option_type_BOOL, no_range, value_of(variable), &is_on)) {
     warn_old_refused(old, variable);
     return;
   }

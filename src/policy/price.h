@@ -1,12 +1,13 @@
-/* policy/price.h - L2. The cost of dirty memory, and the strategies that are judged by it. Numbers in, numbers out.
+/* policy/price.h - L2. The cost of dirty memory, and the candidates: the time-outs that the learner judges by that
+ * cost. Numbers in, numbers out.
  *
  * The price says how many ns of CPU time a MiB-second of resident memory is worth. Keeping dirty memory costs bytes
  * x time x price. Purging it costs system calls, and page faults when it is needed again. Both are in proportion to
- * the bytes. Divided by bytes and price they are times: purging costs as much as keeping for that time. All costs
- * are counted in KiB x ms, and the price enters by two times alone.
+ * the bytes. Divided by bytes and price, a cost is a time: keeping the memory for that time costs as much. So all
+ * costs are counted in KiB x ms, and the price enters through `purge_ms` and `fault_ms` alone.
  *
- * A strategy is a time-out: memory that has been dirty for longer is purged. The strategies lie around the
- * break-even time-out, at which keeping has cost as much as purging and faulting in again. That one never pays more
+ * A candidate purges memory that has been dirty for longer than its time-out. The candidates lie around the break-even
+ * time-out, at which keeping has cost as much as purging and faulting in again. The break-even time-out never pays more
  * than twice the cost of the best decisions with knowledge of the future. A new program begins with it, 1.8 s at the
  * balanced price; policy/learn.h chooses later.
  */

@@ -39,7 +39,7 @@ hk_retention_terms_t hk_retention_terms(const hk_price_t *price) {
       .window_ms = hk_smaller(hk_larger(break_even_ms, WINDOW_MIN_MS), WINDOW_MAX_MS),
       .share = hk_retention_share(price->ns_per_mib_second),
       .slack_share = is_cheap ? SLACK_SHARE_CHEAP : SLACK_SHARE,
-      .is_certain = is_cheap,
+      .has_unlimited_credit = is_cheap,
   };
 }
 
@@ -55,7 +55,7 @@ size_t hk_retention_floor(const hk_retention_t *retention, const hk_retention_vi
   return hk_larger(view->in_use_bytes / retention->terms.share, view->retain_bytes);
 }
 
-hk_pressure_view_t hk_retention_pressed(const hk_retention_view_t *view) {
+hk_pressure_view_t hk_retention_pressure_view(const hk_retention_view_t *view) {
   return (hk_pressure_view_t){
       .now_ms = view->now_ms,
       .dirty_bytes = view->dirty_bytes,
@@ -70,7 +70,7 @@ static hk_retention_limit_t bounded(const hk_retention_t *retention, const hk_re
                                     hk_purge_cause_t cause) {
   hk_retention_limit_t limit = {bytes, bytes, cause};
   if (HK_LIKELY(hk_pressure_is_none(&retention->pressure, view->memory_limit_bytes))) return limit;
-  hk_pressure_view_t pressed = hk_retention_pressed(view);
+  hk_pressure_view_t pressed = hk_retention_pressure_view(view);
   size_t most = hk_add_saturating(bytes, view->lazy_bytes);
   size_t room = hk_pressure_limit(&retention->pressure, &pressed, most);
   return room < most ? (hk_retention_limit_t){room, bytes, hk_purge_limited} : limit;
@@ -81,12 +81,12 @@ hk_retention_limit_t hk_retention_limit(const hk_retention_t *retention, const h
   if (view->is_quiet) return bounded(retention, view, hk_retention_quiet_bytes(view), hk_purge_too_much);
   size_t floor = hk_retention_floor(retention, view);
   if (view->dirty_bytes <= floor || view->retain_bytes == 0) return bounded(retention, view, floor, hk_purge_too_much);
-  size_t aged = hk_learn_keep_bytes(&retention->learn), peak = hk_add_saturating(view->in_use_bytes, aged);
+  size_t aged = hk_learn_kept_bytes(&retention->learn), peak = hk_add_saturating(view->in_use_bytes, aged);
   size_t fragments = hk_slack_recent_bytes(&retention->slack);
   size_t most_slack = hk_larger(peak / retention->terms.slack_share, view->retain_bytes);
   size_t slack = hk_larger(view->in_use_bytes / QUIET_SHARE, hk_smaller(fragments, most_slack));
   size_t wanted = hk_add_saturating(aged, slack), credited = SIZE_MAX;
-  if (!view->has_purge_thread && !retention->terms.is_certain)
+  if (!view->has_purge_thread && !retention->terms.has_unlimited_credit)
     credited = hk_add_saturating(floor, hk_low_water_credit_bytes(&retention->low_water, view->in_use_bytes, peak));
   bool is_by_age = wanted > floor && wanted <= credited && fragments <= most_slack;
   size_t bytes = hk_larger(floor, hk_smaller(wanted, credited));
@@ -125,7 +125,7 @@ void hk_retention_note_purged(hk_retention_t *retention, const hk_retention_view
   if (cause != hk_purge_requested)
     hk_refault_note_purged(&retention->refault, view->now_ms, retention->terms.window_ms, bytes);
   size_t level_bytes = hk_level_dirty_bytes(&retention->learn.level);
-  size_t stays_bytes = cause == hk_purge_too_old ? hk_learn_keep_bytes(&retention->learn) : 0;
+  size_t stays_bytes = cause == hk_purge_too_old ? hk_learn_kept_bytes(&retention->learn) : 0;
   hk_slack_note_purged(&retention->slack, bytes, hk_subtract_to_zero(level_bytes, stays_bytes));
 }
 

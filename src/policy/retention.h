@@ -45,7 +45,8 @@ typedef struct {
   uint64_t window_ms; /* the break-even time, but 0.1 s at the least and 20 s at the most */
   size_t share;       /* hk_retention_share */
   size_t slack_share; /* fragmentation slack is at most this part of the recent peak */
-  bool is_certain;    /* memory is cheap: credit is unlimited without a purge thread, too */
+  /* Memory is cheap: credit is unlimited without a purge thread, too. */
+  bool has_unlimited_credit;
 } hk_retention_terms_t;
 
 /* Returns the terms at a price. */
@@ -67,7 +68,7 @@ typedef struct {
   size_t dirty_bytes;
   size_t in_use_bytes;
   size_t lazy_bytes;         /* purged lazily, and perhaps resident */
-  size_t apart_bytes;        /* free and in no other sum; they count near a memory limit alone */
+  size_t apart_bytes;        /* free and in no other sum (space/apart.h); they count near a memory limit alone */
   size_t retain_bytes;       /* the option: dirty memory that may stay of any age; 0: no time-out, no slack */
   size_t memory_limit_bytes; /* the option; 0: none */
   bool has_purge_thread;
@@ -120,8 +121,8 @@ void hk_retention_forget(hk_retention_t *retention);
 /* Returns the memory limit in force: the lower one of the option's and the system's at the last look; 0: none. */
 size_t hk_retention_memory_limit(const hk_retention_t *retention, size_t option_bytes);
 
-/* Returns the view that the pressure's functions take. */
-hk_pressure_view_t hk_retention_pressed(const hk_retention_view_t *view);
+/* Returns the same memory as the view that policy/pressure.h takes. */
+hk_pressure_view_t hk_retention_pressure_view(const hk_retention_view_t *view);
 
 #if HK_DEBUG
 /* Runs hk_slack_check and hk_level_check. */

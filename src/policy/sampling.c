@@ -121,7 +121,7 @@ hk_sampling_points_t hk_sampling_points(uint64_t bytes, uint64_t rate, uint64_t 
                                 .guard = points_of_guard(guard_rate)};
 }
 
-uint64_t hk_sampling_blocks(uint64_t random, hk_sampling_points_t points) {
+uint64_t hk_sampling_blocks_before(uint64_t random, hk_sampling_points_t points) {
   if (points.guard >= CERTAIN || points.profile >= CERTAIN) return 0;
   return (uint64_t)(minus_log(random) / (points.profile + points.guard));
 }

@@ -65,8 +65,8 @@ typedef struct {
 /* Returns the points of a block of `bytes`. A rate of 0 has none. */
 hk_sampling_points_t hk_sampling_points(uint64_t bytes, uint64_t rate, uint64_t guard_rate);
 
-/* Returns how many blocks come before the next one that is chosen for at least one of the two. */
-uint64_t hk_sampling_blocks(uint64_t random, hk_sampling_points_t points);
+/* Returns, for a random number, how many blocks come before the next one that is chosen for at least one of the two. */
+uint64_t hk_sampling_blocks_before(uint64_t random, hk_sampling_points_t points);
 
 /* What a block that is chosen is chosen for: at least one of the two. */
 typedef struct {

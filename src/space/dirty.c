@@ -168,7 +168,7 @@ static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pr
 
 static HK_NOINLINE void judge_limit_locked(const hk_retention_view_t *now, const hk_retention_limit_t *limit,
                                            hk_purge_verdict_t *verdict) {
-  hk_pressure_view_t pressed = hk_retention_pressed(now);
+  hk_pressure_view_t pressed = hk_retention_pressure_view(now);
   note_near_limit_locked(now->now_ms, &pressed);
   if (HK_HARDENED) verdict->is_apart_too_much = hk_apart_note_limit(&dirty.retention.pressure, &pressed);
   verdict->is_limit_look_due = hk_pressure_is_due(&dirty.retention.pressure, &pressed);
@@ -256,7 +256,7 @@ static HK_NOINLINE size_t share_of(size_t shares, size_t seen, size_t of_all, si
 /* Returns by how much the memory in use of all shards may change before the next looks. Half of that memory is too much
  * where a limit would be felt after such a growth. */
 static size_t in_use_change_bytes(const hk_retention_view_t *now) {
-  hk_pressure_view_t grown = hk_retention_pressed(now);
+  hk_pressure_view_t grown = hk_retention_pressure_view(now);
   size_t bytes = now->in_use_bytes / IN_USE_CHANGE_SHARE;
   grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, bytes);
   bool is_felt = bytes > IN_USE_CHANGE_BYTES && hk_pressure_is_felt(&dirty.retention.pressure, &grown);
@@ -274,7 +274,7 @@ static HK_NOINLINE void allow_put_off_locked(hk_dirty_account_t *account, const 
   if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
   size_t shards = hk_larger(hk_load_relaxed(&hk_shard_at_once), 1);
   size_t change = hk_larger(in_use_change_bytes(now) / shards, HK_SUPERSLAB_BYTES);
-  hk_pressure_view_t grown = hk_retention_pressed(now); /* by all that may be put off */
+  hk_pressure_view_t grown = hk_retention_pressure_view(now); /* by all that may be put off */
   grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, shards * change);
   most = hk_pressure_limit(&dirty.retention.pressure, &grown, most);
   bool counts_lazy = now->lazy_bytes != 0 && hk_dirty_limit_bytes_locked() != 0; /* a limit counts that memory too */
@@ -332,7 +332,7 @@ hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_account_t *account, uint64_t no
 
 static void note_limit_locked(uint64_t now_ms, const hk_os_memory_limit_t *seen) {
   hk_retention_view_t now = view_locked(now_ms);
-  hk_pressure_view_t pressed = hk_retention_pressed(&now);
+  hk_pressure_view_t pressed = hk_retention_pressure_view(&now);
   hk_pressure_note(&dirty.retention.pressure, &pressed, seen);
   invalidate_looks_locked(); /* the limit may be another one */
 }

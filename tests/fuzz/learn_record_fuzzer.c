@@ -38,7 +38,7 @@ static void check(void) {
     FUZZ_CHECK(rating >= 0 && rating <= 3000);
   }
   FUZZ_CHECK(is_candidate);
-  (void)hk_learn_keep_bytes(&learn);
+  (void)hk_learn_kept_bytes(&learn);
   (void)hk_learn_next_due(&learn, &due_ms);
 }
 

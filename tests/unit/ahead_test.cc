@@ -28,7 +28,7 @@ TEST(Ahead, EachFurtherOneEarnsAsMuchUpToTheWholeShare) {
 }
 
 TEST(Ahead, TheShareFallsWithThePrice) {
-  EXPECT_EQ(Room(HK_PRICE_FAST, HK_AHEAD_ROW, HK_GIB), HK_AHEAD_MAX_SHARE * HK_GIB);
+  EXPECT_EQ(Room(HK_PRICE_FAST, HK_AHEAD_ROW, HK_GIB), HK_AHEAD_MAX_TIMES * HK_GIB);
   size_t before = SIZE_MAX;
   for (uint64_t price = HK_PRICE_MIN; price <= HK_PRICE_MAX; price *= 2) {
     size_t now = Room(price, HK_AHEAD_ROW, HK_GIB);

@@ -30,11 +30,11 @@ TEST_F(Learn, StartsAtTheBreakEvenTimeout) {
 TEST_F(Learn, BeforeAnythingIsKnownMemoryIsDivided) {
   hk_learn_note(&learn_, now_ms_, HK_GIB);
   hk_learn_note(&learn_, now_ms_, 0);
-  EXPECT_EQ(hk_learn_keep_bytes(&learn_), HK_GIB);
+  EXPECT_EQ(hk_learn_kept_bytes(&learn_), HK_GIB);
   size_t before = HK_GIB;
   for (unsigned i = 0; i <= HK_PRICE_BREAK_EVEN; i++) {
     hk_level_pass(&learn_.level, now_ms_ + learn_.price.timeout_ms[i] + 1);
-    size_t kept = hk_learn_keep_bytes(&learn_);
+    size_t kept = hk_learn_kept_bytes(&learn_);
     EXPECT_LT(kept, before) << i;
     before = kept;
   }
@@ -49,13 +49,13 @@ TEST_F(Learn, OfAYoungProgramAllStaysForHalfTheBreakEvenTime) {
   uint64_t grown_ms = 5000 + BreakEven() / 2;
   for (uint64_t due_ms; hk_learn_next_due(&learn_, &due_ms) && due_ms < grown_ms;) {
     hk_learn_note(&learn_, due_ms, 0);
-    ASSERT_EQ(hk_learn_keep_bytes(&learn_), HK_GIB) << due_ms;
+    ASSERT_EQ(hk_learn_kept_bytes(&learn_), HK_GIB) << due_ms;
   }
   uint64_t due_ms = 0;
   ASSERT_TRUE(hk_learn_next_due(&learn_, &due_ms));
   EXPECT_EQ(due_ms, grown_ms) << "then the purge thread has to come";
   hk_learn_note(&learn_, grown_ms, 0);
-  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB);
+  EXPECT_LT(hk_learn_kept_bytes(&learn_), HK_GIB);
 }
 
 TEST_F(Learn, AnotherPriceMakesNoProgramYounger) {
@@ -75,7 +75,7 @@ TEST_F(Learn, AProgramWithARecordIsNotYoung) {
   hk_learn_note(&learn_, now_ms_, HK_GIB);
   hk_learn_note(&learn_, now_ms_, 0);
   hk_level_pass(&learn_.level, now_ms_ + BreakEven() / 4);
-  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB);
+  EXPECT_LT(hk_learn_kept_bytes(&learn_), HK_GIB);
 }
 
 TEST_F(Learn, AFrozenLeaderHasAllMemory) {
@@ -84,9 +84,9 @@ TEST_F(Learn, AFrozenLeaderHasAllMemory) {
   hk_learn_note(&learn_, now_ms_, HK_GIB);
   hk_learn_note(&learn_, now_ms_, 0);
   hk_level_pass(&learn_.level, now_ms_ + Timeout());
-  EXPECT_EQ(hk_learn_keep_bytes(&learn_), HK_GIB);
+  EXPECT_EQ(hk_learn_kept_bytes(&learn_), HK_GIB);
   hk_level_pass(&learn_.level, now_ms_ + Timeout() + 1);
-  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u);
+  EXPECT_EQ(hk_learn_kept_bytes(&learn_), 0u);
 }
 
 // However long small gaps were the same, what they taught does not hold for a thousand times as much. The leader thaws
@@ -98,11 +98,11 @@ TEST_F(Learn, AFrozenLeaderDoesNotKeepMuchMoreThanUsual) {
   hk_learn_note(&learn_, now_ms_, 2 * HK_GIB);
   hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
   WakeUntil(freed_ms + BreakEven() / 16, 10 * HK_MIB);
-  EXPECT_GT(hk_learn_keep_bytes(&learn_), HK_GIB) << "it may be wanted again as soon as usual";
+  EXPECT_GT(hk_learn_kept_bytes(&learn_), HK_GIB) << "it may be wanted again as soon as usual";
   WakeUntil(freed_ms + BreakEven() / 2, 10 * HK_MIB);
-  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB);
+  EXPECT_LT(hk_learn_kept_bytes(&learn_), HK_GIB);
   WakeUntil(freed_ms + BreakEven(), 10 * HK_MIB);
-  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB / 16);
+  EXPECT_LT(hk_learn_kept_bytes(&learn_), HK_GIB / 16);
   EXPECT_LT(WakeUntil(freed_ms + 100 * BreakEven(), 10 * HK_MIB), 64u) << "an idle process sleeps";
 }
 
@@ -112,7 +112,7 @@ TEST_F(Learn, AFrozenLeaderKeepsAsMuchAsUsual) {
   hk_learn_note(&learn_, now_ms_, 60 * HK_MIB);
   hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
   WakeUntil(now_ms_ + BreakEven() / 10, 10 * HK_MIB);
-  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 50 * HK_MIB);
+  EXPECT_EQ(hk_learn_kept_bytes(&learn_), 50 * HK_MIB);
 }
 
 TEST_F(Learn, APriceThatIsNoneChangesNothing) {
@@ -126,7 +126,7 @@ TEST_F(Learn, LongGapsAreNotWaitedFor) {
   Burst(3, 50 * HK_MIB, 20 * BreakEven());
   hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
   EXPECT_EQ(Timeout(), 0u);
-  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u) << "after the rest all is to be given back";
+  EXPECT_EQ(hk_learn_kept_bytes(&learn_), 0u) << "after the rest all is to be given back";
 }
 
 TEST_F(Learn, ShortGapsAreKept) {
@@ -173,9 +173,9 @@ TEST_F(Learn, WhatIsFixedStillSaysWhatIsToBeGivenBackAndWhen) {
   ASSERT_TRUE(hk_learn_next_due(&learn_, &due_ms));
   EXPECT_EQ(due_ms, now_ms_ + BreakEven() + 1);
   hk_learn_note(&learn_, due_ms - 1, 10 * HK_MIB);
-  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 40 * HK_MIB);
+  EXPECT_EQ(hk_learn_kept_bytes(&learn_), 40 * HK_MIB);
   hk_learn_note(&learn_, due_ms, 10 * HK_MIB);
-  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u);
+  EXPECT_EQ(hk_learn_kept_bytes(&learn_), 0u);
   EXPECT_FALSE(hk_learn_next_due(&learn_, &due_ms)) << "no epoch has to end";
 }
 
@@ -187,7 +187,7 @@ TEST_F(Learn, WhatIsFixedAtNeverIsNeverDue) {
   uint64_t due_ms;
   EXPECT_FALSE(hk_learn_next_due(&learn_, &due_ms));
   hk_learn_note(&learn_, UINT64_MAX, 0);
-  EXPECT_EQ(hk_learn_keep_bytes(&learn_), SIZE_MAX);
+  EXPECT_EQ(hk_learn_kept_bytes(&learn_), SIZE_MAX);
 }
 
 TEST_F(Learn, AnotherPriceFixesNoLess) {
@@ -207,7 +207,7 @@ TEST_F(Learn, WhatIsStillIdleIsChargedToo) {
     hk_learn_note(&learn_, now_ms_ = due_ms, HK_MIB);
   }
   EXPECT_FALSE(hk_learn_next_due(&learn_, &due_ms)) << "nothing is kept: an idle process sleeps";
-  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u);
+  EXPECT_EQ(hk_learn_kept_bytes(&learn_), 0u);
   EXPECT_LT(Timeout(), BreakEven());
   EXPECT_TRUE(HasDecided(hk_learn_found_better));
 }
@@ -220,11 +220,11 @@ TEST_F(Learn, MuchMoreThanUsualIsNotKeptForAsLong) {
   hk_learn_note(&learn_, now_ms_, HK_GIB);
   hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
   WakeUntil(freed_ms + learn_.price.purge_ms / 4, 10 * HK_MIB);
-  EXPECT_GT(hk_learn_keep_bytes(&learn_), HK_GIB / 2) << "it may be wanted again as soon as usual";
+  EXPECT_GT(hk_learn_kept_bytes(&learn_), HK_GIB / 2) << "it may be wanted again as soon as usual";
   WakeUntil(freed_ms + BreakEven() / 2, 10 * HK_MIB);
-  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB / 16);
+  EXPECT_LT(hk_learn_kept_bytes(&learn_), HK_GIB / 16);
   EXPECT_LT(WakeUntil(freed_ms + 100 * BreakEven(), 10 * HK_MIB), 64u) << "an idle process sleeps";
-  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u);
+  EXPECT_EQ(hk_learn_kept_bytes(&learn_), 0u);
 }
 
 TEST_F(Learn, AsMuchAsUsualIsKeptForAsLong) {
@@ -232,7 +232,7 @@ TEST_F(Learn, AsMuchAsUsualIsKeptForAsLong) {
   hk_learn_note(&learn_, now_ms_, 11 * HK_MIB);
   hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
   WakeUntil(now_ms_ + BreakEven() / 3, 10 * HK_MIB);
-  EXPECT_GT(hk_learn_keep_bytes(&learn_), HK_MIB / 2);
+  EXPECT_GT(hk_learn_kept_bytes(&learn_), HK_MIB / 2);
 }
 
 TEST_F(Learn, WhatIsDueIsLaterThanNow) {
@@ -276,7 +276,7 @@ TEST_F(Learn, ThePriceChangesAndAgesStay) {
   now_ms_ += 1000;
   ASSERT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));
   EXPECT_EQ(Timeout(), 180u);
-  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB / 32) << "a second is too long now, but for one that never purges";
+  EXPECT_LT(hk_learn_kept_bytes(&learn_), HK_GIB / 32) << "a second is too long now, but for one that never purges";
   EXPECT_EQ(hk_level_dirty_bytes(&learn_.level), HK_GIB - HK_MIB);
   EXPECT_EQ(LastDecision(), "epoch 0: 180 ms, memory has another price: learning");
   uint64_t count = learn_.log.count;

@@ -222,11 +222,11 @@ TEST(RetentionTerms, TheShareIsLessWhereMemoryIsDear) {
 
 TEST(RetentionTerms, WhatIsCheaperThanTheBalancedPriceNeedsNoCredit) {
   for (uint64_t ns : {HK_PRICE_MIN, HK_PRICE_FAST, HK_PRICE_BALANCED - 1}) {
-    EXPECT_TRUE(TermsAt(ns).is_certain) << ns;
+    EXPECT_TRUE(TermsAt(ns).has_unlimited_credit) << ns;
     EXPECT_EQ(TermsAt(ns).slack_share, 1u) << ns;
   }
   for (uint64_t ns : {HK_PRICE_BALANCED, HK_PRICE_LEAN}) {
-    EXPECT_FALSE(TermsAt(ns).is_certain) << ns;
+    EXPECT_FALSE(TermsAt(ns).has_unlimited_credit) << ns;
     EXPECT_EQ(TermsAt(ns).slack_share, 2u) << ns;
   }
 }

@@ -150,13 +150,13 @@ TEST(Sampling, APurposeHasItsOwnChanceWhateverTheOtherIs) {
     uint64_t random = 42;
     constexpr uint64_t kBlocks = 4000000;
     double samples = 0, guarded = 0, both = 0;
-    for (uint64_t at = hk_sampling_blocks(hk_random(&random), points); at < kBlocks;) {
+    for (uint64_t at = hk_sampling_blocks_before(hk_random(&random), points); at < kBlocks;) {
       hk_sampling_purpose_t purpose = hk_sampling_purpose(&random, points);
       ASSERT_TRUE(purpose.is_sample || purpose.is_guarded);
       samples += purpose.is_sample;
       guarded += purpose.is_guarded;
       both += purpose.is_sample && purpose.is_guarded;
-      at += 1 + hk_sampling_blocks(hk_random(&random), points);
+      at += 1 + hk_sampling_blocks_before(hk_random(&random), points);
     }
     double sample_chance = test.rate != 0 ? hk_sampling_chance(test.bytes, test.rate) : 0;
     double guard_chance = 1.0 / static_cast<double>(test.guard_rate);

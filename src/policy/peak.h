@@ -24,12 +24,12 @@ HK_C_BEGIN
 
 /* Initially all zero, and in a child of fork again. */
 typedef struct {
-  uint64_t start_ms;   /* of the first look */
-  uint64_t look_ms;    /* of the last one */
-  size_t peak_bytes;   /* the highest that the system has told; 0 before it */
-  size_t due_bytes;    /* by which the peak has risen, and for which no purge is under way or over */
-  size_t ahead_bytes;  /* purged beyond that */
-  size_t purged_bytes; /* in all, also by purges that are under way */
+  uint64_t start_ms;   /* the first look: the budget grows from then on */
+  uint64_t look_ms;    /* the last look */
+  size_t peak_bytes;   /* the highest peak that the system has told; 0: none yet */
+  size_t due_bytes;    /* the part of the peak's rise for which nothing is purged yet, and no purge is under way */
+  size_t ahead_bytes;  /* purged beyond the rise so far: the next rises need no purge for as much */
+  size_t purged_bytes; /* purged for the peak in all, also by purges that are under way */
 } hk_peak_t;
 
 /* Returns whether the caller is to ask the system for the process's peak now, and to call hk_peak_note: true once in a

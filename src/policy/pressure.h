@@ -1,15 +1,17 @@
 /* policy/pressure.h - L2. How much dirty memory may stay when memory has a limit, and when to ask the system for it
  * again. Numbers in, numbers out: no clock, no lock, no system call, no state but its caller's.
  *
- * Far from a limit, all memory that policy/retention.h allows may stay. As needed memory takes up more of the limit,
- * less may be dirty: needed and dirty memory together stay below HK_PRESSURE_NEAR as long as possible. When needed
+ * Needed memory is all that a limit counts except dirty memory. Far from a limit, all dirty memory that
+ * policy/retention.h allows may stay. As needed memory takes up more of the limit, less may be dirty: needed and dirty
+ * memory together stay below HK_PRESSURE_NEAR as long as possible. When needed
  * memory alone reaches HK_PRESSURE_FULL, nothing may be dirty. Time that tasks spend waiting for memory lowers the
  * amount too.
  *
- * The system's limit counts more than the program's memory, and its use is known only as of the last look. The
- * memory of others is that use less all that hakmem holds. Memory that is handed out and not touched yet makes the
- * difference too small, so the largest of the last looks counts. The memory in use now is added to it. So a burst
- * between two looks counts from the moment it is handed out, and so does memory that was not touched at a look.
+ * The system's limit counts the memory of others too: of other processes in the group, and of this one outside hakmem.
+ * The system tells only the whole use, and only at a look. The use less all memory that hakmem holds is the memory of
+ * others. Memory that hakmem has handed out and the program has not touched makes this difference too small, so the
+ * largest difference of the last looks counts. Needed memory is that difference and hakmem's memory in use now. So a
+ * burst between two looks counts from the moment it is handed out, and so does memory that was not touched at a look.
  */
 #ifndef HK_POLICY_PRESSURE_H
 #define HK_POLICY_PRESSURE_H

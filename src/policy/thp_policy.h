@@ -6,11 +6,12 @@
  * at the price (policy/price.h), those of its bytes that stay unused, for as long as the memory is in use. So it pays
  * in memory that is dense for long enough.
  *
- * Of a superslab both are known. For a large block the advice has to come before the first touch, or it saves no
- * faults. Blocks of about its size that have ended or are in use tell how dense it will be. Blocks of an unknown size
- * count as dense.
+ * For a superslab, its density and the time for which it has been in use are known. For a large block the advice has to
+ * come before the first touch, or it saves no faults. Blocks of about its size that have ended or are in use tell how
+ * dense it will be. Blocks of an unknown size count as dense.
+ *
  * The caller bounds how much of a block gets the advice, by the blocks of any size that were filled (policy/ahead.h).
- * At the start that is nothing.
+ * At the program's start no block gets the advice.
  *
  * The kernel's cost is measured with the advice: the allocator touches the first huge pages at once. In a virtual
  * machine whose host takes back free memory, the host may have to find a huge page first. Other huge pages are dear

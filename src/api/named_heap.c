@@ -85,16 +85,16 @@ static hk_part_switch_t enter(hk_named_t *named) {
   return hk_part_enter(named);
 }
 
-static void leave(hk_named_t *named, const hk_part_switch_t *it) {
-  hk_part_leave(it);
+static void leave(hk_named_t *named, const hk_part_switch_t *entered) {
+  hk_part_leave(entered);
   hk_alloc_follow_soft_limit(named);
 }
 
 static HK_NOINLINE void *malloc_slow(hk_named_t *named, size_t size) {
-  hk_part_switch_t it = enter(named);
-  if (it.part == NULL) return hk_alloc_fail();
+  hk_part_switch_t entered = enter(named);
+  if (entered.part == NULL) return hk_alloc_fail();
   void *block = hk_alloc(size);
-  leave(named, &it);
+  leave(named, &entered);
   return block;
 }
 
@@ -109,10 +109,10 @@ void *hakmem_heap_malloc(hakmem_heap_t *heap, size_t size) {
 
 void *hakmem_heap_calloc(hakmem_heap_t *heap, size_t count, size_t size) {
   hk_named_t *named = named_of(heap);
-  hk_part_switch_t it = enter(named);
-  if (it.part == NULL) return hk_alloc_fail();
+  hk_part_switch_t entered = enter(named);
+  if (entered.part == NULL) return hk_alloc_fail();
   void *block = hk_calloc(count, size);
-  leave(named, &it);
+  leave(named, &entered);
   return block;
 }
 
@@ -138,10 +138,10 @@ void *hakmem_heap_realloc(hakmem_heap_t *heap, void *block, size_t size) {
 void *hakmem_heap_aligned_alloc(hakmem_heap_t *heap, size_t alignment, size_t size) {
   hk_named_t *named = named_of(heap);
   if (!hk_is_power_of_two(alignment)) return fail_invalid();
-  hk_part_switch_t it = enter(named);
-  if (it.part == NULL) return hk_alloc_fail();
+  hk_part_switch_t entered = enter(named);
+  if (entered.part == NULL) return hk_alloc_fail();
   void *block = hk_alloc_aligned(alignment, size);
-  leave(named, &it);
+  leave(named, &entered);
   return block;
 }
 

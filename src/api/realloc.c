@@ -202,10 +202,10 @@ static void *move_unnamed(void *block, size_t bytes, size_t size, uint64_t weigh
 /* Moves a block of a named heap or tag that the thread is not switched to. */
 static HK_NOINLINE void *move_named(hk_named_t *named, void *block, size_t bytes, size_t size, uint64_t weight_q16,
                                     move_t move_block) {
-  hk_part_switch_t it = hk_part_enter(named);
-  if (it.part == NULL) return size > bytes ? hk_alloc_fail() : keep_old(block);
+  hk_part_switch_t entered = hk_part_enter(named);
+  if (entered.part == NULL) return size > bytes ? hk_alloc_fail() : keep_old(block);
   void *moved = move_block(block, bytes, size, weight_q16);
-  hk_part_leave(&it);
+  hk_part_leave(&entered);
   return moved;
 }
 
@@ -364,10 +364,10 @@ static void *resize_aligned(const hk_finding_t *finding, void *block, size_t ali
 
 static void *move_aligned(const hk_finding_t *finding, hk_named_t *named, void *block, size_t alignment, size_t size) {
   hk_named_t *other = other_than_current(named);
-  hk_part_switch_t it = {.part = NULL};
-  if (HK_UNLIKELY(other != NULL) && (it = hk_part_enter(other)).part == NULL) return hk_alloc_fail();
+  hk_part_switch_t entered = {.part = NULL};
+  if (HK_UNLIKELY(other != NULL) && (entered = hk_part_enter(other)).part == NULL) return hk_alloc_fail();
   void *moved = hk_alloc_aligned(alignment, size);
-  hk_part_leave(&it);
+  hk_part_leave(&entered);
   if (moved == NULL) return NULL;
   memcpy(moved, block, size < finding->bytes ? size : finding->bytes);
   hk_free(block);

@@ -212,24 +212,24 @@ static void switch_back(hk_heap_t *before) {
 static hk_heap_t *borrow(hk_named_t *named) { return hk_thread_is_leaving() ? take_or_make(named) : NULL; }
 
 hk_part_switch_t hk_part_enter(hk_named_t *named) {
-  hk_part_switch_t it = {.part = hk_part_acquire(named)};
-  if (it.part == NULL) {
-    it.part = borrow(named);
-    it.is_borrowed = true;
-    if (it.part == NULL) return it;
-    hk_heap_enter_taken(it.part);
-    hk_heap_leave(it.part);
+  hk_part_switch_t entered = {.part = hk_part_acquire(named)};
+  if (entered.part == NULL) {
+    entered.part = borrow(named);
+    entered.is_borrowed = true;
+    if (entered.part == NULL) return entered;
+    hk_heap_enter_taken(entered.part);
+    hk_heap_leave(entered.part);
   }
-  it.before = switch_to(it.part);
-  return it;
+  entered.before = switch_to(entered.part);
+  return entered;
 }
 
 /* Since the switch the thread may have lost its own heap, or taken it up again. So the table says which heap that
  * is. */
-void hk_part_leave(const hk_part_switch_t *it) {
-  if (it->part == NULL) return;
-  switch_back(hk_heap_is_part(it->before) || hk_part_table == NO_TABLE ? it->before : hk_part_table->base);
-  if (it->is_borrowed) give_back(it->part);
+void hk_part_leave(const hk_part_switch_t *entered) {
+  if (entered->part == NULL) return;
+  switch_back(hk_heap_is_part(entered->before) || hk_part_table == NO_TABLE ? entered->before : hk_part_table->base);
+  if (entered->is_borrowed) give_back(entered->part);
 }
 
 hk_heap_t *hk_part_enter_base(void) {

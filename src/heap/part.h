@@ -85,7 +85,7 @@ typedef struct {
   bool is_borrowed;  /* the thread keeps no heap: it has the part for this call alone */
 } hk_part_switch_t;
 hk_part_switch_t hk_part_enter(hk_named_t *named);
-void hk_part_leave(const hk_part_switch_t *it);
+void hk_part_leave(const hk_part_switch_t *entered);
 
 /* Switches the calling thread back to its own heap, for allocations of the library itself, and again to the part that
  * the first function returned. The caller pushes and pops no tag in between. Without a switch both do nothing. */

@@ -18,14 +18,14 @@
  * later. */
 #define THREADS_END_MS 500
 
-hk_sandbox_t hk_confine_by_prctl(unsigned long option, unsigned long mode, unsigned long filter) {
+hk_sandbox_t hk_confine_level_of_prctl(unsigned long option, unsigned long mode, unsigned long filter) {
   if (option != PR_SET_SECCOMP) return hk_sandbox_none;
   if (mode == SECCOMP_MODE_STRICT) return hk_sandbox_strict;
   return mode == SECCOMP_MODE_FILTER && filter != 0 ? hk_sandbox_filtered : hk_sandbox_none;
 }
 
 /* A call without a filter installs none: libraries probe the kernel's flags that way. */
-hk_sandbox_t hk_confine_by_seccomp(unsigned long operation, unsigned long flags, unsigned long filter) {
+hk_sandbox_t hk_confine_level_of_seccomp(unsigned long operation, unsigned long flags, unsigned long filter) {
   if (operation == SECCOMP_SET_MODE_STRICT && flags == 0 && filter == 0) return hk_sandbox_strict;
   return operation == SECCOMP_SET_MODE_FILTER && filter != 0 ? hk_sandbox_filtered : hk_sandbox_none;
 }

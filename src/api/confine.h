@@ -11,8 +11,8 @@
 
 /* Returns the level that these arguments of prctl or seccomp lead to, or hk_sandbox_none when they install no
  * filter. */
-hk_sandbox_t hk_confine_by_prctl(unsigned long option, unsigned long mode, unsigned long filter);
-hk_sandbox_t hk_confine_by_seccomp(unsigned long operation, unsigned long flags, unsigned long filter);
+hk_sandbox_t hk_confine_level_of_prctl(unsigned long option, unsigned long mode, unsigned long filter);
+hk_sandbox_t hk_confine_level_of_seccomp(unsigned long operation, unsigned long flags, unsigned long filter);
 
 /* Prepares the library for the filter that the calling thread is about to install. Returns the earlier level, for
  * hk_confine_undo. Takes locks. */

@@ -35,7 +35,7 @@ EXPORT int prctl(int option, ...) {
   va_start(rest, option);
   long a = va_arg(rest, long), b = va_arg(rest, long), c = va_arg(rest, long), d = va_arg(rest, long);
   va_end(rest);
-  hk_sandbox_t sandbox = hk_confine_by_prctl((unsigned long)option, (unsigned long)a, (unsigned long)b);
+  hk_sandbox_t sandbox = hk_confine_level_of_prctl((unsigned long)option, (unsigned long)a, (unsigned long)b);
   if (HK_UNLIKELY(sandbox != hk_sandbox_none)) return (int)install(sandbox, SYS_prctl, option, a, b, c, d);
   return (int)finish(hk_syscall_raw(SYS_prctl, option, a, b, c, d, 0));
 }
@@ -43,8 +43,8 @@ EXPORT int prctl(int option, ...) {
 /* Makes the call `number`, which is SYS_prctl or SYS_seccomp. */
 __attribute__((used, noinline, cold)) long hk_seccomp_call(long number, long a, long b, long c, long d, long e) {
   hk_sandbox_t sandbox = number == SYS_prctl
-                             ? hk_confine_by_prctl((unsigned long)a, (unsigned long)b, (unsigned long)c)
-                             : hk_confine_by_seccomp((unsigned long)a, (unsigned long)b, (unsigned long)c);
+                             ? hk_confine_level_of_prctl((unsigned long)a, (unsigned long)b, (unsigned long)c)
+                             : hk_confine_level_of_seccomp((unsigned long)a, (unsigned long)b, (unsigned long)c);
   if (sandbox != hk_sandbox_none) return install(sandbox, number, a, b, c, d, e);
   return finish(hk_syscall_raw(number, a, b, c, d, e, 0));
 }

@@ -115,14 +115,14 @@ TEST_F(Sandbox, AFileIsNotReplacedWhereNoExchangeIsPermitted) {
 
 TEST_F(Sandbox, WhatInstallsAFilterAndWhatOnlyAsks) {
   constexpr unsigned long kSetSeccomp = 22, kStrict = 1, kFilter = 2, kAFilter = 0x1000;
-  EXPECT_EQ(hk_confine_by_prctl(kSetSeccomp, kFilter, kAFilter), hk_sandbox_filtered);
-  EXPECT_EQ(hk_confine_by_prctl(kSetSeccomp, kStrict, 0), hk_sandbox_strict);
-  EXPECT_EQ(hk_confine_by_prctl(kSetSeccomp, kFilter, 0), hk_sandbox_none);
-  EXPECT_EQ(hk_confine_by_prctl(15, kFilter, kAFilter), hk_sandbox_none);
-  EXPECT_EQ(hk_confine_by_seccomp(1, 0, kAFilter), hk_sandbox_filtered);
-  EXPECT_EQ(hk_confine_by_seccomp(1, 1, 0), hk_sandbox_none) << "libseccomp asks for flags so";
-  EXPECT_EQ(hk_confine_by_seccomp(0, 0, 0), hk_sandbox_strict);
-  EXPECT_EQ(hk_confine_by_seccomp(2, 0, kAFilter), hk_sandbox_none);
+  EXPECT_EQ(hk_confine_level_of_prctl(kSetSeccomp, kFilter, kAFilter), hk_sandbox_filtered);
+  EXPECT_EQ(hk_confine_level_of_prctl(kSetSeccomp, kStrict, 0), hk_sandbox_strict);
+  EXPECT_EQ(hk_confine_level_of_prctl(kSetSeccomp, kFilter, 0), hk_sandbox_none);
+  EXPECT_EQ(hk_confine_level_of_prctl(15, kFilter, kAFilter), hk_sandbox_none);
+  EXPECT_EQ(hk_confine_level_of_seccomp(1, 0, kAFilter), hk_sandbox_filtered);
+  EXPECT_EQ(hk_confine_level_of_seccomp(1, 1, 0), hk_sandbox_none) << "libseccomp asks for flags so";
+  EXPECT_EQ(hk_confine_level_of_seccomp(0, 0, 0), hk_sandbox_strict);
+  EXPECT_EQ(hk_confine_level_of_seccomp(2, 0, kAFilter), hk_sandbox_none);
 }
 
 }  // namespace

@@ -100,9 +100,10 @@ HK_INLINE void consider_work(void) {
 
 void hk_alloc_consider_work(void) { consider_work(); }
 
-/* Gives all that is free back to the system, and the addresses of freed guarded blocks, before a request fails. */
-static void give_all_back(bool is_small) {
-  hk_process_purge_all(is_small);
+/* Gives all that is free back to the system, and the addresses of freed guarded blocks, before a request fails.
+ * `may_be_short`: addresses may be short (hk_process_purge_all). */
+static void give_all_back(bool may_be_short) {
+  hk_process_purge_all(may_be_short);
   hk_guard_slot_drop_addresses();
 }
 

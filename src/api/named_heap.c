@@ -1,7 +1,7 @@
 /* api/named_heap.c - L5. Named heaps and tags: the public functions over heap/named.h and heap/part.h.
  *
- * A request takes a block from the bin of the thread's part. Otherwise the thread is switched to its part for the
- * request, which goes the ways of alloc.h.
+ * A request takes a block from the bin of the thread's part. Where that bin gives none, the thread is switched to its
+ * part for the request, which goes the ways of alloc.h.
  */
 #include <errno.h>
 #include <string.h>
@@ -212,7 +212,7 @@ void hakmem_heap_destroy(hakmem_heap_t *heap) {
 }
 
 size_t hakmem_heap_collect(hakmem_heap_t *heap) {
-  return heap != NULL && is_usable(named_of(heap)) ? hk_process_purge_named_to_system(named_of(heap)) : 0;
+  return heap != NULL && is_usable(named_of(heap)) ? hk_process_purge_named(named_of(heap)) : 0;
 }
 
 /* ---- Questions. */

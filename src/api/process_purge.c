@@ -97,7 +97,7 @@ size_t hk_process_purge(size_t keep_bytes) {
 
 void hk_process_flush_named(hk_named_t *named) { hk_part_visit(named, flush_heap); }
 
-size_t hk_process_purge_named_to_system(hk_named_t *named) {
+size_t hk_process_purge_named(hk_named_t *named) {
   uint64_t before = purged_so_far();
   hk_process_flush_named(named);
   (void)hk_purge_down_to(0);
@@ -115,29 +115,30 @@ size_t hk_process_purge_named_to_system(hk_named_t *named) {
 
 static bool is_near_limit(void) { return hk_load_relaxed(&hk_dirty_is_near_limit); }
 
-hk_detach_t hk_process_purge_detach_terms(uint64_t now_ms) {
+hk_detach_terms_t hk_process_purge_detach_terms(uint64_t now_ms) {
   uint64_t asleep_ms = hk_dirty_asleep_ms();
-  if (!is_near_limit()) return (hk_detach_t){.now_ms = now_ms, .asleep_ms = asleep_ms, .least_slabs = LEAST_SLABS};
-  return (hk_detach_t){.now_ms = now_ms, .asleep_ms = hk_smaller(asleep_ms, NEAR_LIMIT_MS), .least_slabs = 1};
+  if (!is_near_limit())
+    return (hk_detach_terms_t){.now_ms = now_ms, .asleep_ms = asleep_ms, .least_slabs = LEAST_SLABS};
+  return (hk_detach_terms_t){.now_ms = now_ms, .asleep_ms = hk_smaller(asleep_ms, NEAR_LIMIT_MS), .least_slabs = 1};
 }
 
-static void detach_heaps(const hk_detach_t *which) {
-  if (hk_detach_sleepers(which) > 0 && is_near_limit()) hk_process_purge_idle_heaps();
+static void detach_heaps(const hk_detach_terms_t *terms) {
+  if (hk_detach_sleepers(terms) > 0 && is_near_limit()) hk_process_purge_idle_heaps();
 }
 
 void hk_process_purge_detach_sleepers(uint64_t now_ms) {
-  hk_detach_t which = hk_process_purge_detach_terms(now_ms);
-  detach_heaps(&which);
+  hk_detach_terms_t terms = hk_process_purge_detach_terms(now_ms);
+  detach_heaps(&terms);
 }
 
 void hk_process_purge_near_limit(void) {
   hk_store_relaxed(&hk_dirty_wants_heaps, false);
-  detach_heaps(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
+  detach_heaps(&(hk_detach_terms_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 
 size_t hk_process_purge_everywhere(size_t keep_bytes) {
   uint64_t before = purged_so_far();
-  (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = 0, .least_slabs = 1});
+  (void)hk_detach_sleepers(&(hk_detach_terms_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = 0, .least_slabs = 1});
   (void)hk_process_purge(keep_bytes);
   return purged_so_far() - before;
 }
@@ -173,7 +174,7 @@ static void shorten_own(void) {
 static void detach_short_sleepers(void) {
   uint64_t now_ms = hk_os_coarse_ms();
   if (hk_exchange_acq_rel(&refused_ms, now_ms) == now_ms) return;
-  (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = now_ms, .asleep_ms = GROWING_MS, .least_slabs = 1});
+  (void)hk_detach_sleepers(&(hk_detach_terms_t){.now_ms = now_ms, .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 
 void hk_process_purge_all(bool may_be_short) {

@@ -21,10 +21,11 @@ size_t hk_process_purge(size_t keep_bytes);
 size_t hk_process_purge_everywhere(size_t keep_bytes);
 
 /* Moves what the caller's part of a named heap or tag, and the parts without a thread, can spare to the superslabs.
- * Requires that the caller is in no slow path. The second one then purges all dirty memory, and returns the bytes
- * purged. */
+ * Requires that the caller is in no slow path. */
 void hk_process_flush_named(hk_named_t *named);
-size_t hk_process_purge_named_to_system(hk_named_t *named);
+
+/* hk_process_flush_named, and then a purge of all dirty memory of the process. Returns the bytes purged. */
+size_t hk_process_purge_named(hk_named_t *named);
 
 /* Gives everything that is free back to the system, with its addresses, before a request fails: what the caller's heap,
  * idle heaps and heaps of sleeping threads can spare. `may_be_short`: addresses may be short, so these heaps' spans
@@ -38,10 +39,11 @@ HK_COLD void hk_process_purge_after_refusal(void);
 /* Moves what the idle heaps can spare to the superslabs. For a thread without a heap. */
 void hk_process_purge_idle_heaps(void);
 
-/* Returns which heaps of sleeping threads are worth detaching now. For the purge thread. */
-hk_detach_t hk_process_purge_detach_terms(uint64_t now_ms);
+/* Returns the terms on which heaps of sleeping threads are worth detaching now. For the purge thread. */
+hk_detach_terms_t hk_process_purge_detach_terms(uint64_t now_ms);
 
-/* Detaches those heaps. Near a memory limit it also empties the idle heaps. Opens files. */
+/* Detaches the heaps that meet hk_process_purge_detach_terms. Near a memory limit also purges the idle heaps. Opens
+ * files. */
 void hk_process_purge_detach_sleepers(uint64_t now_ms);
 
 /* Detaches heaps for a thread that grows near a memory limit, also those of threads that have slept for a moment only.

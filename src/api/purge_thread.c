@@ -71,8 +71,8 @@ static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *
 }
 
 static uint64_t wait_for_sleepers_ms(uint64_t now_ms, uint64_t wait_ms) {
-  hk_detach_t which = hk_process_purge_detach_terms(now_ms);
-  uint64_t due_ms = hk_detach_next_due(&which);
+  hk_detach_terms_t terms = hk_process_purge_detach_terms(now_ms);
+  uint64_t due_ms = hk_detach_next_due(&terms);
   return due_ms == UINT64_MAX ? wait_ms : hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }
 

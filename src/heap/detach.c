@@ -37,10 +37,10 @@ static uint64_t slow_paths_of(hk_heap_t *heap) {
 
 /* Returns whether the heap is worth detaching: it has enough slabs, or blocks in its outbox, which keep spans of other
  * heaps in use. */
-static bool is_worth(hk_heap_t *heap, const hk_detach_t *which) {
+static bool is_worth(hk_heap_t *heap, const hk_detach_terms_t *terms) {
   if (hk_attachment_state(&heap->attachment) == hk_attachment_none) return false;
   if (hk_load_relaxed(&heap->batch_count) > 0) return true;
-  return hk_load_relaxed(&heap->span_slabs) + hk_heap_spare_slabs(heap) >= which->least_slabs;
+  return hk_load_relaxed(&heap->span_slabs) + hk_heap_spare_slabs(heap) >= terms->least_slabs;
 }
 
 /* Returns since when the heap's thread was seen in no slow path. */
@@ -53,16 +53,16 @@ static uint64_t quiet_since_ms(hk_heap_t *heap, uint64_t now_ms) {
 }
 
 /* Returns when the heap's thread will have been quiet for its time. */
-static uint64_t due_ms(hk_heap_t *heap, const hk_detach_t *which) {
-  uint64_t least_ms = which->asleep_ms << hk_load_relaxed(&heap->attachment.patience);
-  return hk_add_saturating(quiet_since_ms(heap, which->now_ms), least_ms);
+static uint64_t due_ms(hk_heap_t *heap, const hk_detach_terms_t *terms) {
+  uint64_t least_ms = terms->asleep_ms << hk_load_relaxed(&heap->attachment.patience);
+  return hk_add_saturating(quiet_since_ms(heap, terms->now_ms), least_ms);
 }
 
-unsigned hk_detach_sleepers(const hk_detach_t *which) {
+unsigned hk_detach_sleepers(const hk_detach_terms_t *terms) {
   unsigned count = 0;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (!is_worth(heap, which) || due_ms(heap, which) > which->now_ms) continue;
-    hk_store_relaxed(&heap->quiet.since_ms, which->now_ms); /* not again at once if its thread is awake */
+    if (!is_worth(heap, terms) || due_ms(heap, terms) > terms->now_ms) continue;
+    hk_store_relaxed(&heap->quiet.since_ms, terms->now_ms); /* not again at once if its thread is awake */
     count += detach(heap);
   }
   return count;
@@ -111,10 +111,10 @@ void hk_detach_loosen_all(void) {
   hk_os_cancel_restore(type);
 }
 
-uint64_t hk_detach_next_due(const hk_detach_t *which) {
+uint64_t hk_detach_next_due(const hk_detach_terms_t *terms) {
   uint64_t next_ms = UINT64_MAX;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (is_worth(heap, which)) next_ms = hk_smaller(next_ms, due_ms(heap, which));
+    if (is_worth(heap, terms)) next_ms = hk_smaller(next_ms, due_ms(heap, terms));
   }
   return next_ms;
 }

@@ -14,10 +14,11 @@ typedef struct {
   uint64_t now_ms;
   uint64_t asleep_ms;   /* the least time in no slow path; doubles each time that a thread came back */
   uint32_t least_slabs; /* the least number of slabs that such a heap has, unless it has blocks of others to send */
-} hk_detach_t;
+} hk_detach_terms_t;
 
-/* Detaches these heaps. Returns how many. For a thread that is in no slow path of its heap. Opens files. */
-unsigned hk_detach_sleepers(const hk_detach_t *which);
+/* Detaches the heaps that meet the terms. Returns how many. For a thread that is in no slow path of its heap. Opens
+ * files. */
+unsigned hk_detach_sleepers(const hk_detach_terms_t *terms);
 
 /* Detaches the heap of a thread that sleeps, for a thread that needs one. Looks at a few heaps, at others each time.
  * Takes the heap of a thread that has lost others before only after a longer sleep. Returns false when none of the few
@@ -31,8 +32,8 @@ void hk_detach_overdue(void);
  * fast paths do not see. For a thread that is in no slow path. */
 void hk_detach_loosen_all(void);
 
-/* Returns when there may be more if their threads sleep on; UINT64_MAX: never. Any thread. */
-uint64_t hk_detach_next_due(const hk_detach_t *which);
+/* Returns when more heaps may meet the terms, if their threads sleep on; UINT64_MAX: never. Any thread. */
+uint64_t hk_detach_next_due(const hk_detach_terms_t *terms);
 
 /* Repairs all attachments in a child of fork. */
 void hk_detach_repair(void);

@@ -206,7 +206,7 @@ static bool is_successor_wanted(hk_rights_t verdict) {
 static void leave_to_requests(void) {
   hk_store_relaxed(&hk_serve_is_wanted, true);
   if (hk_heap_total() > FEW_HEAPS) return;
-  (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = 0, .least_slabs = 0});
+  (void)hk_detach_sleepers(&(hk_detach_terms_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = 0, .least_slabs = 0});
 }
 
 /* Ends the thread, which may have rights that the program has given up. */

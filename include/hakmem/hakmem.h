@@ -176,7 +176,7 @@ typedef struct {
   /* Called by the thread that allocates, after the request, with the heap's memory in bytes. It may use and free
    * memory, and may not destroy the heap or throw. NULL: no call. */
   void (*on_soft_limit)(hakmem_heap_t *heap, size_t bytes, void *context);
-  void *context;
+  void *context;    /* passed to `on_soft_limit` */
   int report_leaks; /* not 0: hakmem_heap_destroy reports on stderr the blocks and bytes in use */
 } hakmem_heap_options_t;
 

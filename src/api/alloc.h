@@ -88,7 +88,7 @@ void *hk_calloc(size_t count, size_t size);
 void *hk_realloc(void *block, size_t size);
 
 /* Returns whether realloc may give a block of `bytes` usable bytes to a request of `size`. */
-bool hk_realloc_may_leave(size_t size, size_t bytes);
+bool hk_realloc_may_give(size_t size, size_t bytes);
 
 /* hk_usable_size of runs, large and sampled blocks, NULL and implausible addresses. */
 HK_NOINLINE size_t hk_usable_size_slow(const void *block);

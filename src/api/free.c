@@ -121,15 +121,15 @@ static HK_NOINLINE void free_unusual(void *block) {
 }
 
 /* Returns whether the block is plausibly a live small block: by the fast path's tests. */
-HK_INLINE bool is_plain(const hk_slab_t *slab, const void *block) {
+HK_INLINE bool is_plausibly_live(const hk_slab_t *slab, const void *block) {
   return hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) && (uintptr_t)block >> HK_ADDRESS_BITS == 0 &&
          !hk_block_looks_free(block);
 }
 
-/* is_plain for a block of another thread: `owner` is a heap. */
-HK_INLINE bool is_plain_remote(const hk_heap_t *heap, const hk_slab_t *slab, const hk_heap_t *owner,
-                               const void *block) {
-  return owner != heap && heap != HK_EMPTY_HEAP && is_plain(slab, block);
+/* is_plausibly_live for a block of another thread: `owner` is a heap. */
+HK_INLINE bool is_plausibly_live_remote(const hk_heap_t *heap, const hk_slab_t *slab, const hk_heap_t *owner,
+                                        const void *block) {
+  return owner != heap && heap != HK_EMPTY_HEAP && is_plausibly_live(slab, block);
 }
 
 /* Frees a block of a heap that the caller has and is not switched to: as in hk_free. Returns false for an address that
@@ -149,7 +149,7 @@ static HK_NOINLINE void free_unowned(void *block, hk_slab_t *slab) {
 
 static HK_NOINLINE void free_other(void *block, hk_slab_t *slab, hk_heap_t *owner) {
   hk_heap_t *heap = hk_thread_own();
-  if (HK_UNLIKELY(!is_plain_remote(heap, slab, owner, block))) {
+  if (HK_UNLIKELY(!is_plausibly_live_remote(heap, slab, owner, block))) {
     free_unusual(block);
   } else if (HK_UNLIKELY(slab->part_kind == hk_part_of_heap)) {
     hk_remote_free_now(slab, block);
@@ -167,7 +167,7 @@ void hk_free_slow(void *block, hk_slab_t *slab) {
     return;
   }
   bool is_others = slab->part_kind == hk_part_of_none && owner != hk_part_table->base;
-  if (HK_LIKELY(is_others) && HK_LIKELY(is_plain_remote(heap, slab, owner, block))) {
+  if (HK_LIKELY(is_others) && HK_LIKELY(is_plausibly_live_remote(heap, slab, owner, block))) {
     hk_remote_free(heap, slab, block);
   } else if (!hk_part_is_mine(slab, owner) || !free_own(slab, block)) {
     free_other(block, slab, owner);
@@ -267,7 +267,7 @@ typedef struct {
 /* Returns whether a larger block may be freed as one of `size` bytes. It is whole slabs where the system refused it a
  * mapping of its own. */
 static bool larger_fits(const hk_finding_t *finding, size_t size) {
-  if (hk_realloc_may_leave(size, finding->bytes) || finding->slab->is_left) return true;
+  if (hk_realloc_may_give(size, finding->bytes) || finding->slab->is_left) return true;
   size_t least = size > 0 ? size : 1;
   bool is_mapping = hk_slab_state(finding->slab) == hk_slab_large && finding->slab->is_lone;
   return finding->bytes == (is_mapping ? hk_slab_good_size(least) : hk_align_up(least, HK_SLAB_BYTES));
@@ -282,7 +282,7 @@ HK_INLINE bool size_fits(const hk_finding_t *finding, void *block, const told_t 
   if (class_serves(class_index, told->has_alignment ? told->alignment : HK_BLOCK_ALIGNMENT, told->size)) return true;
   if (hk_handover_is_left(block, finding->slab->block_bytes)) return true;
   bool is_resized = hk_handover_is_resized(block, finding->slab->block_bytes);
-  return is_resized && hk_realloc_may_leave(told->size, finding->bytes);
+  return is_resized && hk_realloc_may_give(told->size, finding->bytes);
 }
 
 HK_INLINE bool alignment_fits(const void *block, const told_t *told) {

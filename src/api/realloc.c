@@ -116,7 +116,7 @@ static size_t with_room_to_grow(size_t bytes, size_t size) {
 
 /* A block stays in place while at least half of it is in use. A block that moves gets up to eleven eighths of its size
  * (with_room_to_grow), which is less than the half more that is compared here. */
-bool hk_realloc_may_leave(size_t size, size_t bytes) {
+bool hk_realloc_may_give(size_t size, size_t bytes) {
   return hk_good_size(size) >= bytes / 2 || hk_good_size(size + size / 2) >= bytes;
 }
 
@@ -292,7 +292,7 @@ static HK_NOINLINE void *realloc_large(const hk_finding_t *finding, void *block,
   return move_large(finding->slab, block, bytes, size, weight_q16);
 }
 
-static void *move_guarded_here(void *block, size_t bytes, size_t size, uint64_t weight_q16) {
+static void *move_guarded_unnamed(void *block, size_t bytes, size_t size, uint64_t weight_q16) {
   (void)weight_q16;
   return copy_to_new(block, bytes, size, size);
 }
@@ -300,8 +300,8 @@ static void *move_guarded_here(void *block, size_t bytes, size_t size, uint64_t 
 /* A guarded block always moves: its old address is protected from then on. */
 static HK_NOINLINE void *move_guarded(const hk_finding_t *finding, void *block, size_t size) {
   hk_named_t *named = other_than_current(hk_finding_named(finding));
-  if (named != NULL) return move_named(named, block, finding->bytes, size, 0, move_guarded_here);
-  return move_guarded_here(block, finding->bytes, size, 0);
+  if (named != NULL) return move_named(named, block, finding->bytes, size, 0, move_guarded_unnamed);
+  return move_guarded_unnamed(block, finding->bytes, size, 0);
 }
 
 static void *realloc_live(const hk_finding_t *finding, void *block, size_t size) {

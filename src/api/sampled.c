@@ -50,10 +50,12 @@ void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, hk_sample_c
 
 /* ---- Larger blocks. */
 
-typedef bool (*decide_t)(hk_heap_t *heap, size_t before, size_t after);
+/* Decides whether a block is a sample after its resize. */
+typedef bool (*decide_t)(hk_heap_t *heap, size_t old_bytes, size_t new_bytes);
 
-/* Calls `ask` for the thread's heap, if the profile samples that. */
-static bool decide(decide_t ask, size_t before, size_t after, uint64_t *rate) {
+/* Returns the decision for the thread's heap, and sets `*rate` to that heap's. Returns false where the profile does not
+ * sample the heap. */
+static bool decide(decide_t ask, size_t old_bytes, size_t new_bytes, uint64_t *rate) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return false;
   hk_sample_countdown_follow(lease.heap);
@@ -61,21 +63,22 @@ static bool decide(decide_t ask, size_t before, size_t after, uint64_t *rate) {
   bool is_sampled = hk_heap_is_sampled(lease.heap) && hk_sample_countdown_rate(lease.heap) != 0;
   if (is_sampled && !hk_sample_hook_is_inside()) {
     *rate = hk_sample_countdown_rate(lease.heap);
-    answer = ask(lease.heap, before, after);
+    answer = ask(lease.heap, old_bytes, new_bytes);
   }
   hk_thread_leave(lease);
   return answer;
 }
 
-static bool is_hit(hk_heap_t *heap, size_t before, size_t after) {
-  return hk_sample_countdown_large_is_due(heap, after - before);
+/* Returns whether the bytes that a resize adds reach the next sample. */
+static bool is_hit(hk_heap_t *heap, size_t old_bytes, size_t new_bytes) {
+  return hk_sample_countdown_large_is_due(heap, new_bytes - old_bytes);
 }
 
 /* Returns whether a block that is a sample stays one after a resize. */
-static bool stays_hit(hk_heap_t *heap, size_t before, size_t after) {
-  if (after >= before) return true;
+static bool stays_hit(hk_heap_t *heap, size_t old_bytes, size_t new_bytes) {
+  if (new_bytes >= old_bytes) return true;
   uint64_t rate = hk_sample_countdown_rate(heap);
-  double part = hk_sampling_chance(after, rate) / hk_sampling_chance(before, rate);
+  double part = hk_sampling_chance(new_bytes, rate) / hk_sampling_chance(old_bytes, rate);
   return (double)hk_random(&heap->countdowns->random) * 0x1p-64 < part;
 }
 

@@ -27,7 +27,7 @@ static hk_finding_t place_in_span(hk_slab_t *span, const hk_slab_t *slab, uintpt
 }
 
 /* `may_go`: another thread may free the block at the address, and unmap its memory, at this moment. */
-typedef enum { stays, may_go } hk_stay_t;
+typedef enum { stays, may_go } stay_t;
 
 /* Returns whether a block may be free whose memory another thread may unmap at this moment. The purge thread alone
  * takes spans from a heap that a thread has (heap/purge_drain.h), and claims them before. So a thread that has claimed
@@ -42,12 +42,12 @@ static bool may_be_free_if_there(hk_slab_t *span, const hk_block_t *block) {
   return may_be;
 }
 
-static bool may_be_free(hk_slab_t *span, const hk_block_t *block, hk_stay_t stay) {
+static bool may_be_free(hk_slab_t *span, const hk_block_t *block, stay_t stay) {
   bool may_be_gone = HK_SAFETY == 1 && stay == may_go; /* other builds do not read the block */
   return may_be_gone ? may_be_free_if_there(span, block) : !hk_block_is_in_use(block);
 }
 
-HK_INLINE hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, hk_stay_t stay) {
+HK_INLINE hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, stay_t stay) {
   hk_slab_t *span = hk_load_racy(&slab->head);
   hk_finding_t gone = {.verdict = hk_verdict_free, .slab = slab, .start = value};
   if (HK_UNLIKELY(span == NULL)) return gone; /* another thread is describing the slab's first span */
@@ -91,12 +91,12 @@ static uintptr_t run_start(const hk_slab_t *head, const hk_slab_t *slab, uintptr
   return (value & ~(HK_SLAB_BYTES - 1)) - ((uintptr_t)slab - (uintptr_t)head) / sizeof *slab * HK_SLAB_BYTES;
 }
 
-HK_INLINE hk_finding_t verify_unsampled(const void *address, hk_stay_t stay) {
+HK_INLINE hk_finding_t verify_unsampled(const void *address, stay_t stay) {
   uintptr_t value = (uintptr_t)address;
   hk_finding_t foreign = {.verdict = hk_verdict_foreign, .start = value};
   if (value >> HK_ADDRESS_BITS != 0) return foreign;
   hk_slab_t *slab = hk_slab_of_any(value);
-  hk_finding_t free_extent = {.verdict = hk_verdict_free, .slab = slab, .start = value};
+  hk_finding_t free_memory = {.verdict = hk_verdict_free, .slab = slab, .start = value};
   hk_slab_t *head;
   switch (hk_slab_state(slab)) {
     case hk_slab_small:
@@ -105,7 +105,7 @@ HK_INLINE hk_finding_t verify_unsampled(const void *address, hk_stay_t stay) {
       return verify_whole(slab, run_start(slab, slab, value), value);
     case hk_slab_run_tail:
       head = hk_load_racy(&slab->head);
-      if (head == NULL || hk_slab_state(head) != hk_slab_run) return free_extent;
+      if (head == NULL || hk_slab_state(head) != hk_slab_run) return free_memory;
       return verify_whole(head, run_start(head, slab, value), value);
     case hk_slab_large: /* a block of whole pages may end in its first slab */
       if (value % HK_SLAB_BYTES >= hk_load_relaxed(&slab->bytes)) return foreign;
@@ -113,7 +113,7 @@ HK_INLINE hk_finding_t verify_unsampled(const void *address, hk_stay_t stay) {
     case hk_slab_nothing:
       return verify_nothing(slab, value);
     case hk_slab_free:
-      return free_extent;
+      return free_memory;
     default:
       return foreign;
   }
@@ -159,7 +159,7 @@ static bool find_guarded(uintptr_t value, hk_finding_t *finding) {
 /* The address of a sampled block is no block's start. So it is looked up where the descriptors say "interior", and also
  * where they say "foreign": with a large alignment, a large block has no descriptor there. Inline: a small program has
  * the code for one `stay` alone resident. */
-HK_INLINE hk_finding_t verify(const void *address, hk_stay_t stay) {
+HK_INLINE hk_finding_t verify(const void *address, stay_t stay) {
   hk_finding_t finding = verify_unsampled(address, stay);
   if (finding.verdict != hk_verdict_interior && finding.verdict != hk_verdict_foreign) return finding;
   bool may_be_guarded = finding.verdict == hk_verdict_foreign && hk_guard_slot_has_pool();

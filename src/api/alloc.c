@@ -36,8 +36,9 @@ void *hk_alloc_fail(void) {
 
 /* ---- Small blocks. */
 
-/* Returns NULL and sets `*choice` when the request is to be sampled or guarded. With `choice` NULL the request goes
- * unsampled. Sets `*asked_class` to the class that serves the request. */
+/* Takes a block of `*asked_class`, or of the coarse class that serves it, from the thread's heap, and sets
+ * `*asked_class` to the class of the block. Returns NULL and sets `*choice` when the request is to be sampled or
+ * guarded; with `choice` NULL the request goes unsampled. Returns NULL also when there is no memory. */
 static void *try_small(unsigned *asked_class, size_t alignment, hk_sample_choice_t *choice) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;

@@ -41,8 +41,8 @@ void *hk_alloc_large_empty(size_t alignment);
 /* hk_alloc_large without sampling, for realloc. Returns NULL and leaves errno unchanged when there is no memory. */
 HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero);
 
-/* hk_alloc_slow for `wanted` bytes, of which `size` were requested: 1 to `wanted`. A guarded block ends with those, so
- * that its padding begins behind them. */
+/* hk_alloc_slow for a block of `wanted` bytes to a request of `size` bytes, which is 1 to `wanted`. A guarded block has
+ * `size` bytes, so that its padding begins behind the requested ones. */
 HK_NOINLINE void *hk_alloc_roomy_slow(size_t size, size_t wanted);
 
 /* Allocates a sampled block in the place of an unsampled one of `bytes`; 0: no block is that large. Returns NULL and

@@ -18,10 +18,10 @@ typedef enum {
 
 typedef struct {
   hk_guard_noticed_t by;
-  uintptr_t address; /* that was touched, or that the function got */
+  uintptr_t address; /* the touched one, or the one that the function got */
   hk_guard_view_t block;
-  const hk_crash_t *crash; /* of an access; else NULL */
-  hk_guard_deed_t deed;    /* the calling thread; of an access without a site */
+  const hk_crash_t *crash; /* NULL unless the error is an access */
+  hk_guard_deed_t deed;    /* of the calling thread; has no site when the error is an access */
 } hk_guard_event_t;
 
 #endif /* HK_API_GUARD_EVENT_H */

@@ -45,7 +45,7 @@ static _Atomic(int) stage = not_started;
  * done. */
 static hk_heap_variable_t *forkers_heap;
 
-/* Its table of parts. */
+/* The table of parts of the thread that forked. */
 static hk_part_table_t *forkers_parts;
 
 static void adopt_orphans(void) {

@@ -23,9 +23,9 @@ typedef struct {
   hk_slab_t *slab; /* live: the descriptor of a run or large block, the head of a span */
   uintptr_t start;
   size_t bytes;
-  bool is_guarded; /* in a guard slot, or in a guard page beside one; `slab` means nothing then, and ... */
-  struct hk_named *guarded_named; /* ... this is the block's named heap or tag; NULL: none */
-  size_t offset; /* live: from `start` to the address, where `bytes` begin; not 0 for a sampled block alone */
+  bool is_guarded;                /* in a guard slot, or in a guard page beside one; `slab` means nothing then */
+  struct hk_named *guarded_named; /* the named heap or tag of a guarded block; NULL: none */
+  size_t offset; /* live: from `start` to the address, where `bytes` begin; 0 except for a sampled block */
 } hk_finding_t;
 
 /* Returns the named heap or tag of a block that was found live; NULL: none. */

@@ -47,7 +47,8 @@ bool hk_lock_init(void (*repair_child)(void));
 void hk_lock_acquire(hk_lock_id_t id);
 void hk_lock_release(hk_lock_id_t id);
 
-/* Returns when the data that the repair rebuilds and no lock guards is whole: at once, except in a child of fork. */
+/* Waits until the repair is over, and runs it if no thread does; returns at once except in a child of fork. For data
+ * that the repair rebuilds and no lock guards. */
 void hk_lock_wait_for_repair(void);
 
 /* Enclose a few steps on data that the repair rebuilds and no lock guards. When a signal handler forks between them,

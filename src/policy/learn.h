@@ -43,8 +43,10 @@ typedef struct {
   hk_price_gaps_t open;
   bool is_fixed;    /* an option: nothing is learned, and the leader stays */
   uint64_t born_ms; /* when the program began */
-  /* The fields from here on belong to one price. The candidate that has been best for long enough. */
-  unsigned leader;
+
+  /* ---- The fields from here on belong to one price: another price begins with all of them zero. */
+
+  unsigned leader;  /* the candidate that has been best for long enough */
   hk_decay_t decay; /* in use: the leader's alone, or of all candidates' shares */
   /* The program is young, and nothing was learned before it began. */
   bool is_young;
@@ -81,13 +83,13 @@ bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_
  * stay, as parts of the new break-even time. */
 void hk_learn_set_costs(hk_learn_t *learn, uint64_t now_ms, uint64_t purge_ns, uint64_t fault_ns);
 
-/* Multiplies all costs that were learned. */
+/* Multiplies all costs that were learned, and their stakes, by `to_ns` / `from_ns` (hk_price_rescaled). */
 void hk_learn_rescale(hk_learn_t *learn, uint64_t from_ns, uint64_t to_ns);
 
 /* Notes the bytes in use. Call it after each change, and at hk_learn_next_due with the unchanged bytes. */
 void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes);
 
-/* Sets whether learning stops. */
+/* Stops learning, so that the leader stays (`is_fixed`), or lets it go on. */
 void hk_learn_fix(hk_learn_t *learn, bool is_fixed);
 
 /* Returns the leader's time-out. While learning is fixed or the leader frozen, memory that has been dirty for longer

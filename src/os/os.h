@@ -37,7 +37,8 @@ bool hk_os_is_secure_exec(void);
 /* Returns this process's number; a child of fork has another one. */
 uint64_t hk_os_process_id(void);
 
-/* Called in a child of fork, by its only thread: where the sandbox permits no query, the C library knows its number. */
+/* Notes the number of a child of fork, whose only thread calls this, where the sandbox may permit no query: the C
+ * library has recorded the number. */
 void hk_os_process_id_after_fork(void);
 
 /* ---- Ranges of memory: os_linux.c. */
@@ -73,8 +74,8 @@ void *hk_os_reserve_readable(size_t bytes, size_t alignment);
 /* hk_os_reserve for addresses that cannot be accessed until hk_os_allow_writes. */
 void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment);
 
-/* Makes a range writable that was only readable; a writable range stays so. Returns false when the system refuses: a
- * part may be writable then. */
+/* Makes a range readable and writable, whatever access to it was allowed before. Returns false when the system refuses:
+ * a part may be writable then. */
 bool hk_os_allow_writes(void *start, size_t bytes);
 
 /* Makes the whole pages of a range readable alone. Requires that the range was not written to. When the system refuses,
@@ -218,7 +219,7 @@ HK_NORETURN void hk_os_abort(void);
 
 /* ---- Clocks: os_time.c. */
 
-/* Returns monotonic time in nanoseconds. Too slow for every block. */
+/* Returns monotonic time in nanoseconds. Too slow to be read for each block. */
 uint64_t hk_os_now_ns(void);
 
 /* Returns monotonic time in milliseconds, as of the last tick of the kernel's timer: some milliseconds old. No system

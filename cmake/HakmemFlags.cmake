@@ -91,7 +91,7 @@ file(MD5 "${PROJECT_BINARY_DIR}/hakmem-order.ld" order_hash)
 set(order_script "${PROJECT_BINARY_DIR}/hakmem-order-${order_hash}.ld") # CMake remembers what the linker says of a name
 configure_file("${PROJECT_BINARY_DIR}/hakmem-order.ld" "${order_script}" COPYONLY)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/override/first_functions.txt")
-list(APPEND wanted_link_flags "-Wl,-T,${order_script}")
+list(APPEND wanted_link_flags "SHELL:-T \"${order_script}\"") # -Wl would split a path at its commas
 # The check uses the linker of a project that holds this one: add_link_options(-fuse-ld=...) may name another.
 get_directory_property(link_options_of_project LINK_OPTIONS)
 string(GENEX_STRIP "${link_options_of_project}" link_options_of_project)

@@ -97,7 +97,7 @@ function(hk_add_library target kind output_name)
   if(kind STREQUAL "SHARED")
     # libhakmem.so is a link to libhakmem.so.0, the name that programs are bound to, and that one to the file itself.
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hk_preload_link_flags>)
-    target_link_options(${target} PRIVATE "-Wl,--version-script=${export_map}")
+    target_link_options(${target} PRIVATE "SHELL:-Xlinker \"--version-script=${export_map}\"")
     set_target_properties(
       ${target} PROPERTIES LINK_DEPENDS "${export_map};${order_script}" VERSION ${PROJECT_VERSION}
                            SOVERSION ${HK_SOVERSION}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -367,6 +369,21 @@ def test_a_build_with_optimisation_at_link_time(tmp_path: Path, ipo: str, flags:
     for source, symbol in {"dlopen.c": "hk_own_dlopen", "seccomp.c": "syscall"}.items():
         symbols = run("nm", "--defined-only", next(tmp_path.rglob(f"hakmem_override.dir/**/{source}.o")))
         assert symbol in symbols.split()
+
+
+@pytest.mark.parametrize("name", ["a,b", "a b", "o'brien", "c++"])
+def test_a_checkout_of_that_name(name: str, tmp_path: Path) -> None:
+    """The linker finds both of its scripts. A link without objects shows it, and takes no time."""
+    checkout, build = tmp_path / name / "checkout", tmp_path / name / "build"
+    checkout.parent.mkdir()
+    checkout.symlink_to(ROOT)
+    run("cmake", "-G", "Ninja", "-S", checkout, "-B", build, "-DHK_TESTS=OFF", "-DHK_BENCH=OFF")
+    commands = run("ninja", "-C", build, "-t", "commands", "libhakmem.so").splitlines()
+    linked = next(line for line in commands if " -shared " in line)
+    assert "hakmem-order-" in linked, "the linker did not take the script that orders code and data"
+    without_objects = re.sub(r"\S+\.o\b", "", linked)
+    run("bash", "-euc", f"cd {shlex.quote(str(build))}; {without_objects}")
+    assert next(build.glob("libhakmem.so.*")).is_file()
 
 
 @pytest.mark.skipif(shutil.which("ccache") is None, reason="ccache is not installed")

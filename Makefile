@@ -194,7 +194,7 @@ crate: ## make and build the Rust crate hakmem-alloc, dist/hakmem-alloc-VERSION.
 install: lib ## install libraries, tool, man pages and more to PREFIX (default /usr/local), below DESTDIR if set
 	@tools/bootstrap.sh $(if $(DESTDIR),--check) install
 	@rm -f $(BUILD)/install_manifest.txt # after `sudo make install` it is root's, and CMake does not replace it
-	cmake --install $(BUILD) --prefix $(PLACE)
+	umask 022; cmake --install $(BUILD) --prefix $(PLACE)
 
 .PHONY: uninstall
 uninstall: lib ## remove what make install installs to PREFIX (default /usr/local), below DESTDIR if set

@@ -57,6 +57,27 @@ def test_the_prefix_is_one_word(target: str, prefix: str, expected: str, tmp_pat
     assert done.stdout.splitlines()[-1] == f"<{expected}>", done.stdout
 
 
+def test_every_user_reads_what_is_installed(tmp_path: Path) -> None:
+    """Where the umask of root is 077, CMake makes folders that no other user may enter."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    texts = {
+        "tools/bootstrap.sh": "#!/bin/sh\n",
+        "bin/cmake": '#!/bin/sh\n[ "$1" != --install ] || mkdir "$4"\n',
+    }
+    for name, text in texts.items():
+        file = tmp_path / name
+        file.parent.mkdir()
+        file.write_text(text)
+        file.chmod(0o755)
+    variables = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "MAKEFLAGS": ""}
+    prefix = tmp_path / "prefix"
+    subprocess.run(
+        ["sh", "-c", f"umask 077; exec make -s install PREFIX={prefix}"], cwd=tmp_path,
+        env={**os.environ, **variables}, check=True,
+    )  # fmt: skip
+    assert prefix.stat().st_mode & 0o777 == 0o755
+
+
 # In place of CMake: an installation ends with the list of its files, which has to be the user's own.
 CMAKE = r"""#!/bin/sh
 [ "$1" = --install ] || exit 0

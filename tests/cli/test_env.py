@@ -102,6 +102,18 @@ def test_the_line_outlives_an_update(tool: Tool, library: Path, tmp_path: Path) 
     assert str(new) in done.stdout and done.stderr == ""
 
 
+def test_a_named_library_keeps_its_name(tool: Tool, library: Path, tmp_path: Path) -> None:
+    """A link to the newest of several releases, and one without a space to a folder that has one."""
+    folder = tmp_path / "of release 1"
+    folder.mkdir()
+    shutil.copy(library, folder / "libhakmem.so.0.1.0")
+    (folder / "libhakmem.so.0").symlink_to("libhakmem.so.0.1.0")
+    newest = tmp_path / "newest"
+    newest.symlink_to(folder)
+    for name in ("libhakmem.so.0", "libhakmem.so.0.1.0"):
+        assert lines(tool, "--path", "--library", newest / name) == f"{newest}/libhakmem.so.0\n"
+
+
 def test_a_link_to_another_file_is_not_taken(tool: Tool, library: Path, tmp_path: Path) -> None:
     """Two versions side by side: the link leads to the newer one, and the older one was named."""
     old, new = (Path(shutil.copy(library, tmp_path / f"libhakmem.so.{version}")) for version in ("0.1.0", "0.1.1"))

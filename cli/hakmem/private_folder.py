@@ -20,6 +20,8 @@ mkdir -m 700 -- "$1" && echo made && read -r _
 rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }
 """
 _MADE = b"made\n"
+# A reason why a process has left no file. A server often takes the rights of another user, or another root.
+COULD_NOT_WRITE = "it could not write there any more (setuid, chroot)"
 
 
 class PrivateFolder:

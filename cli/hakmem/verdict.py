@@ -12,6 +12,7 @@ from hakmem.engine import Ended
 from hakmem.errors import plural
 from hakmem.memory import MemorySampler
 from hakmem.metrics import count, seconds, size
+from hakmem.private_folder import COULD_NOT_WRITE
 from hakmem.report import thinned
 from hakmem.schemas import SCHEMAS
 from hakmem.self_report import SelfReports, summary
@@ -118,7 +119,11 @@ def _name(told: Verdict) -> str:
     if version := _version(told):
         return f"hakmem {version}"
     file = os.path.basename(told.library)
-    return HAKMEM if file.startswith(f"lib{HAKMEM}") else file
+    return HAKMEM if _is_ours(told.library) else file
+
+
+def _is_ours(library: str) -> bool:
+    return os.path.basename(library).startswith(f"lib{HAKMEM}")
 
 
 def _version(told: Verdict) -> Optional[str]:
@@ -127,14 +132,19 @@ def _version(told: Verdict) -> Optional[str]:
 
 
 def _why_no_report(told: Verdict) -> str:
-    """Only exit and the end of main write one, and only in a program with the library."""
+    """Only exit and the end of main write one, and only in a program with the library that may write here."""
     if told.mapped is False:
         return "the program does not map the library"
     if told.reports.absent is not None:
         return told.reports.absent
     if told.ended.signal is not None:
         return f"it was {told.ended.describe()}"
-    return "it ended by _exit, past its exit handlers, or as another program (exec) without the library"
+    if not told.reports.documents and not _is_ours(told.library):
+        return "a library of another allocator writes none"
+    return (
+        "it ended by _exit, past its exit handlers, or as another program (exec) without the library, "
+        f"or {COULD_NOT_WRITE}"
+    )
 
 
 def as_json(told: Verdict, command: List[str]) -> Dict[str, Any]:

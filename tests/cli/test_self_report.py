@@ -37,6 +37,7 @@ int main(int argc, char **argv) {
   void *volatile none = malloc(PTRDIFF_MAX);
   if (big == NULL || none != NULL) return 1;
   if (!strcmp(argv[1], "_exit")) _exit(3);
+  if (!strcmp(argv[1], "chroot")) return chroot("/usr") != 0;
   if (!strcmp(argv[1], "abort")) abort();
   for (int i = 0; i < atoi(argv[1]); i++) {
     if (fork() == 0) exit(0);
@@ -115,6 +116,23 @@ def test_no_report_is_said(
     line = allocator_line(done.stderr)
     assert f"; no report: {reason}" in line and "held" not in line
     assert no_folder_is_left(Path(temporary["TMPDIR"]))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for chroot")
+def test_a_program_that_could_not_write_is_told(tool: Tool, works: Path) -> None:
+    """In its new root, as for another user, there is no folder to write to."""
+    told = "it could not write there any more (setuid, chroot)"
+    done = tool("run", "-v", "--", works, "chroot")
+    assert done.returncode == 0 and told in allocator_line(done.stderr)
+    for command in ("profile", "leaks"):
+        done = tool(command, "--", works, "chroot")
+        assert done.returncode == 125 and told in done.stderr
+
+
+def test_another_allocator_writes_no_report(tool: Tool, compile_c: Compile) -> None:
+    other = compile_c("libother.so", "void *malloc(unsigned long n) { (void)n; return 0; }\n", "-shared", "-fPIC")
+    line = allocator_line(tool("run", "-v", "--force", "--library", other, "--", "true").stderr)
+    assert "libother.so " in line and "; no report: a library of another allocator writes none" in line
 
 
 def test_reports_of_others_where_the_program_itself_has_none(tool: Tool, works: Path) -> None:

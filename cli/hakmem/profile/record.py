@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from hakmem.engine import Ended
 from hakmem.errors import EXIT_USAGE, Failure, plural
-from hakmem.private_folder import PrivateFolder
+from hakmem.private_folder import COULD_NOT_WRITE, PrivateFolder
 from hakmem.profile.model import Profile
 from hakmem.profile.read import read
 
@@ -77,7 +77,7 @@ def why_none(ended: Ended) -> str:
         return f"it was {ended.describe()}, and a profile is written at exit"
     return (
         "either it ended by _exit, past its exit handlers, or the library did not serve its malloc, "
-        "or is one without profiles"
+        f"or is one without profiles, or {COULD_NOT_WRITE}"
     )
 
 

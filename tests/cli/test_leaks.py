@@ -176,6 +176,8 @@ def test_a_process_that_samples_from_its_start(tool: Tool, library: Path, compil
 def test_wrong_usage(tool: Tool) -> None:
     assert tool("leaks").returncode == 2
     assert tool("leaks", "--rate", 5, 1).returncode == 2
+    done = tool("leaks", "--json", "-", "--", "echo", "the program's")
+    assert (done.returncode, done.stdout) == (2, "") and "stdout is the program's: name a file" in done.stderr
     gone = subprocess.Popen(["true"])
     gone.wait()
     done = tool("leaks", gone.pid)

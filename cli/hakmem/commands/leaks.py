@@ -37,7 +37,7 @@ _WITH_PROFILE = "start it with HAKMEM_PROFILE=1 or HAKMEM_LEAKS, or here, with `
     "--rate", type=live.RATES, metavar="BYTES", help="Of a PROGRAM: average bytes between samples; default 1."
 )
 @click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Number of sites to show; default 20.")
-@click.option("--json", "json_name", metavar="FILE", help="Write all sites as JSON; - is stdout.")
+@click.option("--json", "json_name", metavar="FILE", help="Write all sites as JSON; of a PID - is stdout.")
 @click.option(
     "--error-exitcode", type=click.IntRange(0, 255), default=0, metavar="N", help="End with N if blocks were found."
 )
@@ -63,6 +63,8 @@ def leaks(
     pid = process_of(command)
     if pid is not None:
         how.refuse("--rate" if rate is not None else "")
+    elif json_name == "-":
+        raise Failure("stdout is the program's: name a file for --json", EXIT_USAGE)
     with reserve(json_name) as (file,):
         if pid is not None:
             answers, code = [(pid, _of_process(pid, scan))], 0
@@ -71,7 +73,7 @@ def leaks(
             answers, code = _of_program(command, how, quiet, rate or 1, scan)
             roots = ("",)
         # The text of a PROGRAM goes to stderr.
-        shown = None if quiet or (pid is not None and json_name == "-") else rows
+        shown = None if quiet or json_name == "-" else rows
         failures = _show(answers, roots, folders, shown, pid is None, file)
         if shown is not None and answers:
             kept = [*how.words(), *next_step.options({"--rate": rate, "--debug-dir": folders})]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Tuple
@@ -26,8 +27,16 @@ def read(pid: int, name: str) -> bytes:
 
 
 def status(pid: int) -> Dict[str, str]:
-    """Its `status`, by the names of the lines."""
-    return fields(read(pid, "status").decode(errors="replace"))
+    """Its `status`, by the names of the lines. The name of the process has no escapes."""
+    return with_plain_name(read(pid, "status").decode(errors="replace"))
+
+
+def with_plain_name(text: str) -> Dict[str, str]:
+    """The lines of a `status`. The kernel writes a backslash in the name as two, and a line break as \\n."""
+    found = fields(text)
+    if "Name" in found:
+        found["Name"] = re.sub(r"\\([\\n])", lambda one: "\n" if one.group(1) == "n" else "\\", found["Name"])
+    return found
 
 
 def start_of(pid: int) -> Optional[str]:

@@ -11,7 +11,6 @@ from typing import Callable, Dict, Iterator, List, Optional
 
 from hakmem import attach_signal, linked, process_files
 from hakmem.errors import Failure
-from hakmem.kernel_files import fields
 from hakmem.wake import TGSIGQUEUEINFO, wake
 
 _OPTION = f"{attach_signal.VARIABLE}=".encode()
@@ -96,7 +95,7 @@ class Watched:
         """Its threads, without those that end meanwhile."""
         for folder in process_files.thread_folders(self.pid):
             try:
-                told = fields((folder / "status").read_text(errors="replace"))
+                told = process_files.with_plain_name((folder / "status").read_text(errors="replace"))
                 yield Thread(int(folder.name), told["Name"], told["State"][0], int(told["SigBlk"], 16))
             except (OSError, KeyError):
                 continue

@@ -20,7 +20,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 import hakmem.commands.metrics as metrics_command
 import pytest
-from cli_support import Tool
+from cli_support import Compile, Tool
 from click.testing import CliRunner
 from free_port import free_port
 from hakmem.profile.live import asker
@@ -30,7 +30,7 @@ from hakmem.profile.schema import profile_class
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
-from watched_support import BLOCK_BYTES, DEADLINE_SECONDS, Watched, wait_until
+from watched_support import BLOCK_BYTES, DEADLINE_SECONDS, SOURCE, Watched, wait_until
 
 OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
 MOST_REQUESTS = 16
@@ -155,6 +155,30 @@ def test_other_paths(served: Served, watched: Watched) -> None:
     assert f"<h1>holder ({watched.pid})</h1>" in text and 'href="/metrics"' in text
     assert served.fetch("/favicon.ico")[0] == 404 and served.fetch("/metrics/..")[0] == 404
     assert "hakmem_live_blocks" in served.fetch("/metrics?name[]=nothing")[2]
+
+
+def test_head(served: Served) -> None:
+    """A monitor sees that the server lives, without the content."""
+    for path in ("/", "/metrics", "/absent"):
+        status, kind, content = served.fetch_bytes(path)
+        with contextlib.closing(socket.create_connection(served.address, DEADLINE_SECONDS)) as raw:
+            raw.sendall(f"HEAD {path} HTTP/1.0\r\n\r\n".encode())
+            head, _, behind = b"".join(iter(lambda: raw.recv(65536), b"")).partition(b"\r\n\r\n")
+        assert head.startswith(f"HTTP/1.0 {status} ".encode()) and behind == b""
+        assert f"Content-Type: {kind}".encode() in head
+        length = int(head.partition(b"Content-Length: ")[2].split()[0])
+        assert path == "/metrics" or length == len(content)  # the figures change
+
+
+def test_the_programs_name_is_its_own(tool: Tool, compile_c: Compile, library: Path) -> None:
+    """The kernel doubles a backslash, and the form of the samples doubles it once more, for the reader to undo."""
+    program = Watched(compile_c("a\\b", SOURCE), library)
+    with program.process:
+        try:
+            with serving(tool, program.pid) as served:
+                assert value(served.families(), "hakmem_up", program="a\\b") == 1
+        finally:
+            program.process.kill()
 
 
 # To whom.

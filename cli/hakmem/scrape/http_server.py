@@ -124,7 +124,23 @@ def _for_known_names(answer: _Application, address: str) -> _Application:
             return _text(start_response, "403 Forbidden", "this server answers to localhost only (the Host header)\n")
         return answer(request, start_response)
 
-    return checked
+    return _with_head(checked)
+
+
+def _with_head(answer: _Application) -> _Application:
+    """Answers HEAD, which monitors send to see whether a server lives, as GET without the content."""
+
+    def answer_both(request: Dict[str, Any], start_response: _StartResponse) -> Iterable[bytes]:
+        if request["REQUEST_METHOD"] != "HEAD":
+            return answer(request, start_response)
+        begun: List[Any] = []
+        content = b"".join(answer({**request, "REQUEST_METHOD": "GET"}, lambda *words: begun.extend(words)))
+        status, headers = begun
+        others = [(name, value) for name, value in headers if name != "Content-Length"]
+        start_response(status, [*others, ("Content-Length", str(len(content)))])
+        return []
+
+    return answer_both
 
 
 def _metrics(collector: object, request: Dict[str, Any], start_response: _StartResponse) -> Iterable[bytes]:

@@ -60,10 +60,10 @@ class ProgressBar:
             self._draw()
 
     def line(self, text: str) -> None:
-        """Prints a line that stays: above the bar, or on stderr."""
+        """Prints a line that stays: above the bar, or on stderr, where nothing else is printed with --quiet."""
         if self._bar is not None:
             self._bar.console.print(f"hakmem: {escaped(text)}", markup=False, highlight=False)
-        elif self.is_plain:
+        else:
             say(text)
 
     def _draw(self) -> None:

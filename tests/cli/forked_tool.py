@@ -37,8 +37,10 @@ class ForkedTool:
     def __call__(self, words: List[str], stdout: str = "", **variables: str) -> Done:
         """`stdout` is a file's name, `closed`, or `gone`: a pipe without a reader."""
         assert self._process.stdin is not None and self._process.stdout is not None
+        # compare would name variables of the tests in a note.
+        environment = {name: text for name, text in os.environ.items() if not name.startswith("HAKMEM_TEST_")}
         order = {
-            "words": words, "folder": str(self._folder), "environment": {**os.environ, **variables},
+            "words": words, "folder": str(self._folder), "environment": {**environment, **variables},
             "out": stdout or str(self._out), "err": str(self._err),
         }  # fmt: skip
         self._process.stdin.write(json.dumps(order) + "\n")

@@ -12,7 +12,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Iterator
+from typing import Dict, Iterator
 
 import pytest
 from cli_support import Tool
@@ -22,6 +22,11 @@ from hakmem.commands import compare
 
 pytestmark = pytest.mark.usefixtures("library")
 TWO = ("--allocators", "hakmem")
+
+
+def environment_of_a_user() -> Dict[str, str]:
+    """Without variables of the tests, which a note would name."""
+    return {name: text for name, text in os.environ.items() if not name.startswith("HAKMEM_")}
 
 
 def test_the_table(tool: Tool, busy: Path) -> None:
@@ -34,7 +39,13 @@ def test_the_table(tool: Tool, busy: Path) -> None:
 
 
 def test_quiet(tool: Tool) -> None:
-    assert tool("compare", *TWO, "--rounds", "1", "-q", "--", "true").stderr == ""
+    words = ("compare", *TWO, "--rounds", "1", "-q")
+    assert tool(*words, "--", "true", environment=environment_of_a_user()).stderr == ""
+    # Only progress is left out: neither a note nor a failure.
+    assert "HAKMEM_NOTHING" in tool(*words, "--set", "nothing=1", "--", "true").stderr
+    only_glibc = """case "$LD_PRELOAD" in *hakmem*) exit 3; esac"""
+    done = tool(*words, "--", "sh", "-c", only_glibc)
+    assert done.returncode == 1 and "hakmem, round 1: exit code 3" in done.stderr
 
 
 def test_json_csv_and_plot(tool: Tool, tmp_path: Path, busy: Path) -> None:
@@ -86,7 +97,7 @@ def test_options_are_for_each_of_hakmems_libraries(tool: Tool) -> None:
     present = [name for name in names if f"\n{name}: " in listed]
     script = 'echo "<$HAKMEM_RETAIN>" >&2'
     words = ["--warmup", "0", "--rounds", "1", "-q", "--show-output", "--set", "retain=1M", "--", "sh", "-c", script]
-    done = tool("compare", "--allocators", ",".join(present), *words)
+    done = tool("compare", "--allocators", ",".join(present), *words, environment=environment_of_a_user())
     assert sorted(done.stderr.split()) == ["<1M>"] * len(present) + ["<>"]
 
 

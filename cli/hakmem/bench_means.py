@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from hakmem import bench_report, bounded
 from hakmem.allocators import HAKMEM
 from hakmem.bench_results import Results
-from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.errors import Failure
 from hakmem.json_text import decode
 from hakmem.metrics import PEAK
 from hakmem.statistics import geometric_mean
@@ -46,7 +46,7 @@ def _load(file: Path) -> Document:
         document: Document = decode(bounded.read_file(str(file), _MOST_BYTES))
         document["settings"]["time_utc"], document["workloads"]
     except (ValueError, KeyError, TypeError):
-        raise Failure(f"{file}: no results of hakmem bench", EXIT_USAGE) from None
+        raise Failure(f"{file}: no results of hakmem bench") from None
     return document
 
 

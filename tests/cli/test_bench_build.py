@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hakmem.commands.bench as bench_command
 import pytest
 from cli_support import ROOT, Tool
+from click.testing import CliRunner
 from hakmem import bench_build
 from hakmem.errors import Failure
 
@@ -49,6 +51,19 @@ def test_without_cmake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_targets_are_those_of_make_bench() -> None:
     (recipe,) = (ROOT / "Makefile").read_text().split("\nbench: lib ")[1:]
     assert recipe.split("--target ")[1].splitlines()[0].split() == bench_build.COMMAND.split()[-2:]
+
+
+@pytest.mark.parametrize("words", [("--out", "/proc/none"), ("--out", ".", "--json", "/proc/none/file")])
+def test_what_cannot_be_written_is_refused_before_a_build(
+    tool: Tool, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def build(_root: Path) -> None:
+        raise AssertionError("it builds")
+
+    monkeypatch.chdir(tool.folder)
+    monkeypatch.setattr(bench_build, "build", build)
+    done = CliRunner().invoke(bench_command.bench, ["--only", "micro", *words], standalone_mode=False)
+    assert isinstance(done.exception, Failure) and "/proc/none" in done.exception.message
 
 
 def test_a_folder_of_ones_own_is_not_built(tool: Tool, tmp_path: Path, library: Path) -> None:

@@ -122,6 +122,8 @@ def bench(
         raise Failure("--counts and --no-counts leave nothing to do", EXIT_USAGE)
     if with_cost and counts_only:
         raise Failure("--cost needs measured runs, and --counts measures none", EXIT_USAGE)
+    if not list_only:
+        _check_outputs(str(_folder(out, root)), json_name)
     places = default_places(root, catalogue, programs)
     workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
     entrants = [] if counts_only else choose(allocators, GLIBC, with_older=False)
@@ -165,6 +167,12 @@ def bench(
         }  # fmt: skip
         _tell_next(results, only, next_step.options(given))
     _end(session, results)
+
+
+def _check_outputs(folder: str, json_name: Optional[str]) -> None:
+    """Refuses what cannot be written before a build that takes minutes."""
+    with reserve(f"{folder}/results"), reserve(json_name):
+        pass
 
 
 def _draw_stored(results: str, target: str) -> None:

@@ -7,7 +7,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Set
 
 from hakmem.cost import Price, costs
 from hakmem.measure import Run, compare_exit, orders
-from hakmem.metrics import METRICS, Metric
+from hakmem.metrics import METRICS, PEAK_TREE, Metric
 from hakmem.preload_plan import Prepared
 from hakmem.statistics import Ratio, Spread, by_round, ratio, spread
 
@@ -85,7 +85,15 @@ class Contest:
         """An allocator's figures by round; none when the program failed under it."""
         if name in self.failed:
             return {}
-        return by_round({run.round: run.figures.get(metric.key) for run in self.runs if run.allocator == name})
+        return by_round({run.round: self._figure(run, metric) for run in self.runs if run.allocator == name})
+
+    def _figure(self, run: Run, metric: Metric) -> Optional[float]:
+        """In one run the samples see several processes, in the next one alone: the peaks of both go into the row."""
+        figure = run.figures.get(metric.key)
+        if metric is not PEAK_TREE or figure is not None:
+            return figure
+        are_several = any(one.figures.get(metric.key) is not None for one in self.runs)
+        return run.peak_of_all if are_several else None
 
     def rows(self) -> List[Row]:
         """Every metric that has figures, for every allocator."""

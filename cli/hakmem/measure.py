@@ -46,6 +46,7 @@ class Run:
     failure: Optional[str] = None
     detail: str = ""
     mapped: Optional[bool] = None
+    peak_of_all: Optional[int] = None  # of all processes, also where there was one
     samples: List[Sample] = field(default_factory=list)
     output: str = ""
 
@@ -96,6 +97,7 @@ def _note_end(run: Run, child: Child, ended: Ended) -> None:
     if child.sampler is not None:
         run.mapped = child.sampler.mapped
         run.samples = child.sampler.samples
+        run.peak_of_all = child.sampler.peak_together(ended.peak_bytes)
 
 
 def figures_of(child: Child, ended: Ended, begin: float, end: float) -> Figures:

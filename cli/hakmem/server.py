@@ -141,6 +141,7 @@ def _finish(run: Run, server: Child, begin: float, end: float) -> None:
     run.exit_code = 0 if run.failure is None else server.ended.exit_code
     run.mapped = server.sampler.mapped
     run.samples = server.sampler.samples
+    run.peak_of_all = server.sampler.peak_together(server.ended.peak_bytes)
 
 
 def _last(server: Child) -> Optional[float]:

@@ -9,7 +9,7 @@ from hakmem import table
 from hakmem.allocators import Allocator
 from hakmem.contest import Contest
 from hakmem.measure import Run
-from hakmem.metrics import MEAN, PEAK, WALL
+from hakmem.metrics import MEAN, PEAK, PEAK_TREE, WALL
 from hakmem.preload_plan import Prepared
 from hakmem.standing import LEVEL, LOSES, WINS, stand
 from hakmem.workloads import Workload
@@ -51,6 +51,19 @@ def test_a_difference_is_named_and_noise_is_not() -> None:
 def test_twice_as_much() -> None:
     made = contest({"glibc": [1.0] * 6, "slow": [2.5] * 6})
     assert "wall time 2.5 times as much" in words(made)[0]
+
+
+def test_runs_of_which_samples_saw_one_process_are_in_the_peak_of_all() -> None:
+    """Else a row's median would be of other rounds than its ratio."""
+    made = contest({"glibc": [10.0, 20.0], "other": [30.0, 40.0]})
+    assert made.rows_of(PEAK_TREE) == []
+    for run in made.runs:
+        run.peak_of_all = int(run.figures[WALL.key] or 0)
+    assert made.rows_of(PEAK_TREE) == []
+    made.runs[0].figures[PEAK_TREE.key] = float(made.runs[0].peak_of_all or 0)
+    base, other = made.rows_of(PEAK_TREE)
+    assert (base.spread.median, other.spread.median) == (15, 35)
+    assert other.ratio is not None and other.ratio.rounds == 2 and round(other.ratio.value, 3) == round(35 / 15, 3)
 
 
 def test_one_round_says_once_below_the_table_that_it_decides_nothing() -> None:

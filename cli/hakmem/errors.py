@@ -97,5 +97,5 @@ def write_result(text: str) -> None:
 
 
 def plural(number: int, noun: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """`1 run`, `2,000 runs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

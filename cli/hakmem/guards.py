@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, List
 
 from hakmem.decimal_text import number
-from hakmem.errors import EXIT_USAGE, Failure, shown
+from hakmem.errors import EXIT_USAGE, Failure, plural, shown
 from hakmem.guard_rates import MOST_RATE
 from hakmem.json_text import decode, figure
 from hakmem.metrics import size
@@ -81,12 +81,12 @@ def lines(state: State, pid: int, name: str) -> List[str]:
     told = [f"guards of process {pid} ({name}): " + (f"one allocation in {state.rate:,}" if state.rate else "off")]
     if state.slots:
         all_slots = state.slots + state.large_slots
-        in_use = f"{state.live} in use ({size(state.live_bytes)})"
-        told.append(f"slots       {in_use}, {state.protected} protected after their free, of {all_slots}")
+        in_use = f"{state.live:,} in use ({size(state.live_bytes)})"
+        told.append(f"slots       {in_use}, {state.protected:,} protected after their free, of {all_slots:,}")
         if state.protected:
             told.append(f"protection  the oldest freed block has been protected for {state.age_ms / 1000:.1f} s")
-        missed = f"{state.missed} without a slot"
-        told.append(f"so far      {state.guarded} allocations guarded, {missed}, {state.found} errors found")
+        counts = f"{plural(state.guarded, 'allocation')} guarded, {state.missed:,} without a slot"
+        told.append(f"so far      {counts}, {plural(state.found, 'error')} found")
     if state.rate:
         told += expectation(state.rate)
     return told

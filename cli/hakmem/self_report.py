@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
 
 from hakmem.errors import plural
 from hakmem.json_text import decode
-from hakmem.metrics import count, size
+from hakmem.metrics import size
 from hakmem.private_folder import PrivateFolder
 
 VARIABLE = "HAKMEM_STATS_FILE"
@@ -129,4 +129,4 @@ def _held(documents: Sequence[Report]) -> int:
 def _number(value: int, noun: str) -> str:
     if value == 0:
         return f"no {noun}"
-    return plural(value, noun).replace(str(value), count(value), 1)
+    return plural(value, noun)

@@ -8,7 +8,8 @@ from typing import Any, Dict, List
 import pytest
 from cli_support import Tool
 from hakmem import stats_summary
-from hakmem.explain import profile_match, retained
+from hakmem.explain import profile_match, reasons, retained
+from hakmem.explain.explanation import Evidence, Part
 from hakmem.explain.sites import Site, Sites
 from hakmem.explain.snapshot import check
 from hakmem.profile.model import Mapping, Profile
@@ -30,6 +31,14 @@ def free_in_slabs(tool: Tool, folder: Path, document: Dict[str, Any]) -> str:
     """The paragraph of that part in one line."""
     paragraphs = run(tool, folder, document).split("\n\n")
     return next(" ".join(one.split()) for one in paragraphs if one.startswith("free in slabs: "))
+
+
+def test_the_requests_of_a_site_are_told_to_the_byte() -> None:
+    """In KiB, 3,000 bytes in a block of 3 KiB would fit it."""
+    part = Part("inside_blocks", "inside blocks", MIB)
+    rows = [Site(("remember",), 3000 * 100, 100, block_bytes=3072 * 100)]
+    reasons.inside_blocks(part, Evidence(check(snapshot(), "s"), Sites(rows)))
+    assert part.why == ["7 KiB by remember, which requests 3,000 bytes on average"]
 
 
 # Cached memory in a program without a purge thread.

@@ -11,7 +11,7 @@ from typing import Optional
 import pytest
 from hakmem import allocators, environment, metrics, paths, settings
 from hakmem.errors import Failure
-from hakmem.guards import expectation
+from hakmem.guards import State, expectation, lines
 from hakmem.kernel_files import KernelFiles
 from hakmem.output import OutputFile, reserve
 from hakmem.program import resolve
@@ -256,6 +256,12 @@ def test_sizes(value: float, text: str) -> None:
 )
 def test_after_how_many_hits_a_guard_finds_a_bug(rate: int, often: str) -> None:
     assert f" is caught after {often}" in expectation(rate)[0]
+
+
+def test_what_guards_do_is_told_with_thousands_and_singulars() -> None:
+    told = lines(State(0, 1000000, 1024, 129, 1100, 4096, 0, 0, 1, 2000, 1), 7, "server")
+    assert told[1] == "slots       1,100 in use (4 KiB), 0 protected after their free, of 1,153"
+    assert told[2] == "so far      1 allocation guarded, 2,000 without a slot, 1 error found"
 
 
 def test_settings_name_the_machine_but_not_the_host() -> None:

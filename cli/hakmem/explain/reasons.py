@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List
 
+from hakmem.errors import plural
 from hakmem.explain import empty_spans, retained
 from hakmem.explain.empty_spans import EmptySpans, figure
 from hakmem.explain.explanation import Evidence, Part
@@ -28,7 +29,7 @@ def live(part: Part, evidence: Evidence) -> None:
         f"Blocks that the program has and has not freed: {blocks:,} of them, {size(snapshot.number('live', 'bytes'))}."
     )
     by_band = [
-        f"{size(row.get('live_bytes', 0))} in {plural_of(row.get('live_blocks', 0), 'block')} {_BANDS.get(name, name)}"
+        f"{size(row.get('live_bytes', 0))} in {plural(row.get('live_blocks', 0), 'block')} {_BANDS.get(name, name)}"
         for name, row in sorted(snapshot.section("bands").items(), key=lambda one: -one[1].get("live_bytes", 0))
         if row.get("live_bytes")
     ]
@@ -38,7 +39,7 @@ def live(part: Part, evidence: Evidence) -> None:
     coming = snapshot.number("live", "blocks_freed_remotely")
     if coming:
         part.why.append(
-            f"{plural_of(coming, 'block')} that another thread freed count here, until the owner collects them."
+            f"{plural(coming, 'block')} that another thread freed count here, until the owner collects them."
         )
     part.todo.append("Hold less: only the program's code can. Two profiles and `hakmem diff` show what grows.")
     if evidence.sites is None:
@@ -54,7 +55,7 @@ def live(part: Part, evidence: Evidence) -> None:
     estimated = snapshot.number("live", "spans_estimated")
     if estimated:
         part.unknown.append(
-            f"Free blocks in {plural_of(estimated, 'span')} count as live: this library does not mark free blocks."
+            f"Free blocks in {plural(estimated, 'span')} count as live: this library does not mark free blocks."
         )
 
 
@@ -62,7 +63,7 @@ def _of_named(snapshot: Snapshot) -> Iterator[str]:
     """The named heaps and tags that have the most."""
     rows = sorted(snapshot.rows("named"), key=lambda one: -one.get("live_bytes", 0))
     for row in [row for row in rows if row.get("live_bytes")][:_MOST_ROWS]:
-        blocks = plural_of(row.get("live_blocks", 0), "block")
+        blocks = plural(row.get("live_blocks", 0), "block")
         limit = f", of {size(row['hard_limit'])} that its limit allows" if row.get("hard_limit") else ""
         what = f'{row.get("kind", "heap")} "{row.get("name", "?")}"'
         yield f"{size(row['live_bytes'])} in {blocks} of {what}, which has {size(row.get('memory', 0))}{limit}."
@@ -75,7 +76,7 @@ def inside_blocks(part: Part, evidence: Evidence) -> None:
     wasteful.sort(key=lambda one: one.live_bytes - (one.block_bytes or 0))
     part.why += [
         f"{size((one.block_bytes or 0) - one.live_bytes)} by {one.title}, which requests "
-        f"{size(one.live_bytes / max(one.live_blocks, 1))} on average"
+        f"{one.live_bytes / max(one.live_blocks, 1):,.0f} bytes on average"
         for one in wasteful[:_MOST_ROWS]
         if (one.block_bytes or 0) > one.live_bytes
     ]
@@ -113,11 +114,11 @@ def free_in_slabs(part: Part, evidence: Evidence) -> None:
 def _of_empty(empty: EmptySpans) -> Iterator[str]:
     if empty.heaps:
         yield (
-            f"{size(empty.bytes)} in {plural_of(empty.slabs, 'slab')} of {plural_of(empty.heaps, 'heap')} without a "
+            f"{size(empty.bytes)} in {plural(empty.slabs, 'slab')} of {plural(empty.heaps, 'heap')} without a "
             "live block: a heap keeps some free blocks of each size for its thread's next requests."
         )
     elif empty.least_spans:
-        spans = plural_of(empty.least_spans, "span")
+        spans = plural(empty.least_spans, "span")
         have = "has" if empty.least_spans == 1 else "have"
         yield f"At least {spans} {have} no live block: a heap keeps free blocks for its thread's next requests."
 
@@ -145,7 +146,7 @@ def _of_held(part: Part, evidence: Evidence, rows: List[Dict[str, Any]]) -> None
     spans = sum(figure(row, "spans") for row in rows)
     if nearly:
         are = "is" if nearly == 1 else "are"
-        part.why.append(f"{nearly:,} of {plural_of(spans, 'span')} {are} nearly empty: at most an eighth is in use.")
+        part.why.append(f"{nearly:,} of {plural(spans, 'span')} {are} nearly empty: at most an eighth is in use.")
     part.todo.append(
         "Long-lived blocks among short-lived ones hold it: allocate the former together, at the start or in one block."
     )
@@ -166,8 +167,8 @@ def _of_class(row: Dict[str, Any]) -> str:
     text += f"{figure(row, 'free_blocks'):,} free "
     empty = empty_spans.least_of_class(row)
     if empty and not live:
-        return text + f"in {plural_of(spans, 'span')} without a live block"
-    text += f"beside {live:,} live in {plural_of(spans, 'span')}"
+        return text + f"in {plural(spans, 'span')} without a live block"
+    text += f"beside {live:,} live in {plural(spans, 'span')}"
     if empty:
         return f"{text}, at least {empty:,} of them without a live block"
     return f"{text}, {nearly:,} of them nearly empty" if nearly else text
@@ -186,7 +187,7 @@ def uncarved(part: Part, evidence: Evidence) -> None:
     huge = snapshot.number("huge", "superslabs")
     if huge:
         part.why.append(
-            f"{plural_of(huge, 'superslab')} of 2 MiB in huge pages: a huge page is resident as a whole from its first "
+            f"{plural(huge, 'superslab')} of 2 MiB in huge pages: a huge page is resident as a whole from its first "
             "byte on."
         )
     if huge or excess:
@@ -324,8 +325,7 @@ def _of_outside(part: Part, outside: Outside) -> None:
     )
     if outside.threads_unseen:
         part.unknown.append(
-            f"The stacks of {plural_of(outside.threads_unseen, 'thread')} that ran: they count as other anonymous "
-            "memory."
+            f"The stacks of {plural(outside.threads_unseen, 'thread')} that ran: they count as other anonymous memory."
         )
     if outside.too_much:
         part.unknown.append(
@@ -339,11 +339,6 @@ def _sites(evidence: Evidence) -> List[Site]:
         return []
     whole = sum(one.live_bytes for one in evidence.sites.rows)
     return [one for one in evidence.sites.rows[:_MOST_ROWS] if one.live_bytes >= _WORTH_A_WORD * whole]
-
-
-def plural_of(number: int, noun: str) -> str:
-    """With thousands."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 _BANDS = {"tiny": "of up to 1 KiB", "mid": "of up to 32 KiB", "run": "of up to 1 MiB", "large": "above 1 MiB"}

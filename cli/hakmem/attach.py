@@ -16,6 +16,7 @@ import time
 from types import TracebackType
 from typing import List, Optional, Type
 
+from hakmem import own_memory
 from hakmem.errors import Failure
 from hakmem.process_files import network_of
 from hakmem.watched import Watched
@@ -58,7 +59,8 @@ class Attached:
         """Returns the answer. Raises Refused with the process's own words, Replaced after an exec, or Failure
         when no answer comes."""
         try:
-            return self._ask(command, seconds)
+            answer = self._ask(command, seconds)
+            return own_memory.completed(answer, self.pid) if command == "stats json" else answer
         except _Lost:
             if not self.process.is_alive():
                 raise Failure(f"process {self.pid} has ended") from None

@@ -5,6 +5,7 @@ prometheus_client, which the Prometheus project maintains, reads and writes Open
 
 from __future__ import annotations
 
+import re
 import threading
 from concurrent.futures import Future
 from typing import Dict, Iterator, List, Optional
@@ -12,11 +13,15 @@ from typing import Dict, Iterator, List, Optional
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from hakmem import own_memory
 from hakmem.errors import Failure
 from hakmem.followed import Ended, Followed
 
 # Prometheus gives up after 10 seconds by default.
 _ANSWER_SECONDS = 3.0
+_RESIDENT, _PEAK = "hakmem_memory_resident_bytes", "hakmem_memory_peak_bytes"
+_PART = re.compile("hakmem_parts_(.*)_bytes")
+_NOT_MALLOC = "hakmem_parts_not_malloc_bytes"
 
 
 def up_family(is_up: int, labels: Dict[str, str]) -> Metric:
@@ -64,6 +69,17 @@ class Source:
                 self._under_way = None
         return mine.result()
 
+    def _complete(self, families: List[Metric]) -> None:
+        """Adds the resident memory of a process that cannot read its own."""
+        values = {sample.name: sample.value for family in families for sample in family.samples if not sample.labels}
+        if values.get(_RESIDENT) != 0 or (sizes := own_memory.of_process(self._process.pid)) is None:
+            return
+        named = ((_PART.fullmatch(name), value) for name, value in values.items())
+        parts = {match.group(1): value for match, value in named if match is not None}
+        found = {_RESIDENT: sizes[0], _PEAK: sizes[1], _NOT_MALLOC: own_memory.not_malloc(sizes[0], parts)}
+        for family in families:
+            family.samples = [one._replace(value=found.get(one.name, one.value)) for one in family.samples]
+
     def _labels(self) -> Dict[str, str]:
         return {"pid": str(self._process.pid), "program": self._process.name}
 
@@ -75,6 +91,7 @@ class Source:
             families = list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call,unused-ignore]
         except ValueError as error:
             raise Failure(f"process {self._process.pid} answers what is no OpenMetrics: {error}") from None
+        self._complete(families)
         labels = self._labels()
         for family in families:
             family.samples = [sample._replace(labels={**sample.labels, **labels}) for sample in family.samples]

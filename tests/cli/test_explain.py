@@ -164,6 +164,18 @@ def test_parts_that_do_not_add_up_are_told(tool: Tool, tmp_path: Path) -> None:
         assert ("not accounted for", f"{difference // MIB}") in equation(done.stdout)[1]
 
 
+def test_pages_that_were_only_read_are_told(tool: Tool, tmp_path: Path) -> None:
+    """They are the system's page of zeros: the library counts them, and leaves nothing that is not malloc's."""
+    document = snapshot()
+    document["memory"]["resident"] -= document["parts"]["not_malloc"] + 50 * MIB
+    document["parts"]["not_malloc"] = 0
+    done = tool("explain", save(tmp_path, "s.json", document))
+    assert adds_up(done.stdout)
+    assert ("pages of zeros", "-50") in equation(done.stdout)[1] and "not accounted for" not in done.stdout
+    shares = [int(share) for share in re.findall(r"(-?[0-9]+)%$", done.stdout, re.MULTILINE)]
+    assert shares and max(shares) <= 100
+
+
 # A profile that runs in the process. The process is played here: what its library answers does not depend on it.
 
 

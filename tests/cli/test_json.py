@@ -11,6 +11,7 @@ import pytest
 from cli_support import ROOT, Compile, Tool
 from hakmem.main import cli
 from hakmem.schemas import SCHEMAS
+from report_support import save, snapshot
 from watched_support import Watched
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -44,6 +45,14 @@ def test_every_command_has_it_and_is_described() -> None:
         if "$ref" not in schema:
             assert schema["properties"]["schema"] == {"const": SCHEMAS[name]}
     assert SCHEMAS["stats"] == SCHEMAS["top"] == STATISTICS["properties"]["schema"]["const"]
+
+
+def test_a_difference_below_zero_is_described(tool: Tool, tmp_path: Path) -> None:
+    document = snapshot()
+    document["memory"]["resident"] = document["parts"]["live"]
+    document["parts"]["not_malloc"] = 0
+    told = check("explain", tool("explain", "--json", "-", save(tmp_path, "s.json", document)).stdout)
+    assert [part["part"] for part in told["parts"] if part["bytes"] < 0] == ["zero_pages"]
 
 
 def test_of_a_process(tool: Tool, watched: Watched) -> None:

@@ -66,8 +66,9 @@ class Explanation:
         return f"resident {self.resident_shown} {self.unit} = {' + '.join(terms) or '0'}"
 
     def share(self, part: Part) -> float:
-        """In percent."""
-        return 100 * part.amount / self.resident if self.resident else 0.0
+        """In percent of the resident memory, or of what the parts count where that is more (pages of zeros)."""
+        whole = max(self.resident, sum(one.amount for one in self.parts if one.amount > 0))
+        return 100 * part.amount / whole if whole else 0.0
 
     def size_of(self, part: Part) -> str:
         """With its unit. A part that is too small for the equation's unit has one of its own."""

@@ -48,13 +48,14 @@ class How:
 @dataclass(frozen=True)
 class Start:
     """The program to start, and the warnings before it. `can_map` is false where, with --force, the program is known
-    not to load the library."""
+    not to load the library. `is_linked` is true for a program that has hakmem without a preload."""
 
     program: Program
     variables: Dict[str, str]
     library: str
     warnings: List[str]
     can_map: bool = True
+    is_linked: bool = False
 
 
 def start_options(of: str = "of a PROGRAM: ") -> Callable[[Command], Command]:
@@ -117,5 +118,5 @@ def _of_linked(program: Program, variables: Dict[str, str], own: str, how: How) 
         )
         if not how.force:
             raise Failure(f"{message}. {FORCE_HINT}")
-        return Start(program, variables, own, [message])
-    return Start(program, variables, own, [])
+        return Start(program, variables, own, [message], is_linked=True)
+    return Start(program, variables, own, [], is_linked=True)

@@ -24,7 +24,7 @@ _NAME = len("hakmem: ")
 @dataclass(frozen=True)
 class Verdict:
     """The facts of one run. `version` is the library's, where it is known beforehand. `can_map` is false where the
-    program's dynamic linker cannot load the library, or where it has none."""
+    program's dynamic linker cannot load the library, or where it has none. `is_linked`: without a preload."""
 
     pid: int
     ended: Ended
@@ -33,6 +33,13 @@ class Verdict:
     library: str
     version: Optional[str]
     can_map: bool = True
+    is_linked: bool = False
+
+    @property
+    def is_hakmem(self) -> bool:
+        """Whether the library is hakmem. --library may name another allocator, which its file tells. A static program
+        is its own library."""
+        return self.is_linked or os.path.basename(self.library).startswith(f"lib{HAKMEM}")
 
     @property
     def mapped(self) -> Optional[bool]:
@@ -115,15 +122,10 @@ def _allocator(told: Verdict) -> str:
 
 
 def _name(told: Verdict) -> str:
-    """The allocator. --library may name another than hakmem, which is told by its file."""
+    """The allocator: hakmem with its version, or another one's file."""
     if version := _version(told):
         return f"hakmem {version}"
-    file = os.path.basename(told.library)
-    return HAKMEM if _is_ours(told.library) else file
-
-
-def _is_ours(library: str) -> bool:
-    return os.path.basename(library).startswith(f"lib{HAKMEM}")
+    return HAKMEM if told.is_hakmem else os.path.basename(told.library)
 
 
 def _version(told: Verdict) -> Optional[str]:
@@ -139,7 +141,7 @@ def _why_no_report(told: Verdict) -> str:
         return told.reports.absent
     if told.ended.signal is not None:
         return f"it was {told.ended.describe()}"
-    if not told.reports.documents and not _is_ours(told.library):
+    if not told.reports.documents and not told.is_hakmem:
         return "a library of another allocator writes none"
     return (
         "it ended by _exit, past its exit handlers, or as another program (exec) without the library, "

@@ -47,6 +47,16 @@ def test_run(tool: Tool, linked: Path) -> None:
     assert told["allocator"]["own"]["events"]["large_alloc"] == 1
 
 
+@pytest.mark.parametrize("how", ["shared", "archive", "static"])
+def test_a_program_that_writes_no_report(tool: Tool, compile_c: Compile, library: Path, how: str) -> None:
+    """The allocator is hakmem all the same, also where the program is its own library."""
+    source = "#include <stdlib.h>\n#include <unistd.h>\nint main(void) { free(malloc(9)); _exit(0); }\n"
+    program = compile_c(f"no-report-{how}", source, *flags(library, how))
+    done = tool("run", "-v", "--", program)
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("hakmem: allocator")]
+    assert line.startswith("hakmem: allocator  hakmem ") and "; no report: it ended by _exit" in line
+
+
 def test_doctor(tool: Tool, linked: Path) -> None:
     done = tool("doctor", "--json", "-", "--", linked)
     found = json.loads(done.stdout)

@@ -144,7 +144,9 @@ def _verdict(child: Child, start: Start, reports: SelfReports) -> Verdict:
     ours = (paths.LIBRARY, paths.SECURE_LIBRARY)
     is_ours = start.library in [str(paths.find_library(name)) for name in ours]
     version = paths.hakmem_version() if is_ours else None
-    return Verdict(child.pid, child.ended, child.sampler, reports, start.library, version, start.can_map)
+    return Verdict(
+        child.pid, child.ended, child.sampler, reports, start.library, version, start.can_map, start.is_linked
+    )
 
 
 def _say(told: Verdict, verbose: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
-from hakmem.errors import Failure
+from hakmem.errors import Failure, plural
 from hakmem.folding import fold
 from hakmem.json_text import decode, figure
 from hakmem.metrics import size
@@ -145,7 +145,7 @@ def lines(leaks: Leaks, rows: int, width: Optional[int] = None) -> List[str]:
     for site in found[:rows]:
         text += ["", f"{_amount(leaks, site.of[leaks.kind])} from", *_stack(site)]
     if len(found) > rows or leaks.left_out:
-        text += ["", f"and {len(found[rows:]) + leaks.left_out:,} more sites"]
+        text += ["", f"and {plural(len(found[rows:]) + leaks.left_out, 'more site')}"]
     if leaks.scan == "done":
         text += ["", f"{_amount(leaks, leaks.of['reachable'])} still reachable"]
         if leaks.of["unjudged"].samples:

@@ -158,6 +158,21 @@ def test_a_profile_that_has_ended(tool: Tool, watched: Watched) -> None:
     assert "samples nothing: its heap profile has ended" in done.stderr
 
 
+def test_a_library_without_samples(tool: Tool, library: Path, compile_c: Compile) -> None:
+    """To start the program with HAKMEM_PROFILE=1 would be no help."""
+    fast = library.parent / "libhakmem-fast.so"
+    if not fast.exists():
+        pytest.skip("libhakmem-fast.so is not built")
+    program = Watched(compile_c("holder", SOURCE_OF_HOLDER), fast)
+    with program.process:
+        try:
+            done = tool("leaks", program.pid)
+            assert done.returncode == 125 and "this variant has no heap profile" in done.stderr
+            assert "HAKMEM_PROFILE=1" not in done.stderr
+        finally:
+            program.process.kill()
+
+
 def test_a_profile_that_began_late_is_told() -> None:
     leaks = parse(answer(), "it")
     assert "from before" not in " ".join(notes(leaks))
@@ -200,7 +215,7 @@ def answer(**changes: Any) -> bytes:
 def test_estimates_and_scans_that_fail_are_told() -> None:
     leaks = parse(answer(), "it")
     assert lines(leaks, 20)[0] == "about 48 bytes in about 3 blocks not freed"
-    assert lines(leaks, 20)[-1] == "and 1 more sites"
+    assert lines(leaks, 20)[-1] == "and 1 more site"
     text = " ".join(notes(leaks))
     assert "took too long" in text and "2 of 10 samples" in text and "one for each 512 KiB" in text
 

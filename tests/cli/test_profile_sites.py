@@ -98,7 +98,7 @@ def test_pinned() -> None:
         "     300 KiB   75.0%        96 KiB         16   75.0%  held ← main",
         "     100 KiB   25.0%        96 KiB         16   50.0%  stays ← main",
     ]
-    assert pinned_text(read(STAYS, HELD, QUICK), 1)[-1] == "and 1 more sites"
+    assert pinned_text(read(STAYS, HELD, QUICK), 1)[-1] == "and 1 more site"
     assert pinned_text(read(site(0x1011, histogram(), pinned=None)), 20)[0].startswith(
         "it is unknown which sites hold free memory"
     )

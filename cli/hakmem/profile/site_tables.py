@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence
 
 from hakmem import fitting
+from hakmem.errors import plural
 from hakmem.metrics import size
 from hakmem.profile.model import Sample, stack_of
 from hakmem.profile.sites import LIFETIMES, Site, SiteList
@@ -206,7 +207,7 @@ def _rate(sites: SiteList) -> str:
 
 
 def _more(count: int, most: int) -> List[str]:
-    return [f"and {count - most:,} more sites"] if count > most else []
+    return [f"and {plural(count - most, 'more site')}"] if count > most else []
 
 
 def percent(share: Optional[float]) -> str:

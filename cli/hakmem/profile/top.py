@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Dict, List
 
 from hakmem import fitting
+from hakmem.errors import plural
 from hakmem.metrics import size
 from hakmem.profile.model import OBJECTS_OF, Profile, names_of
 
@@ -64,7 +65,7 @@ def text(profile: Profile, sample_type: str, most: int) -> List[str]:
             f"{_share(row.cumulative, total)}  {row.objects:>10,}  {shortened(row.function)}"
         )
     if len(shown) > most:
-        lines.append(f"and {len(shown) - most:,} more functions")
+        lines.append(f"and {plural(len(shown) - most, 'more function')}")
     return fitting.narrowed(lines, _DROPPABLE, _NAME_AT)
 
 

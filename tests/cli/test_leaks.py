@@ -169,6 +169,8 @@ def test_a_library_without_samples(tool: Tool, library: Path, compile_c: Compile
             done = tool("leaks", program.pid)
             assert done.returncode == 125 and "this variant has no heap profile" in done.stderr
             assert "HAKMEM_PROFILE=1" not in done.stderr
+            told = tool("explain", program.pid).stdout
+            assert "the process's library has no profiles" in " ".join(told.split())
         finally:
             program.process.kill()
 

@@ -237,6 +237,23 @@ def test_a_process_that_does_not_answer(host: Host, tool: Tool, compile_c: Compi
             silent.process.kill()
 
 
+def test_a_process_whose_library_has_no_profiles(host: Host, tool: Tool, compile_c: Compile, library: Path) -> None:
+    """Its metrics are served all the same."""
+    fast = library.parent / "libhakmem-fast.so"
+    if not fast.exists():
+        pytest.skip("libhakmem-fast.so is not built")
+    quick = Holder(host, compile_c("holds", HOLDER), fast, 1)
+    exporter = Exporter(host, tool, library, "--profile")
+    with quick.process, exporter.process:
+        try:
+            assert exporter.values("hakmem_up") == {str(quick.pid): 1}
+            status, text = exporter.fetch(f"/debug/pprof/heap?pid={quick.pid}")
+            assert status == 503 and b"this variant has no heap profile" in text
+        finally:
+            exporter.process.kill()
+            quick.process.kill()
+
+
 def test_with_the_rights_of_the_shipped_service(host: Host, tool: Tool, compile_c: Compile, library: Path) -> None:
     """Root with few capabilities answers for another user's process; a plain user sees its own alone."""
     unit = (MONITORING / "hakmem-exporter.service").read_text()

@@ -10,6 +10,7 @@ from typing import Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from hakmem.attach import Refused
 from hakmem.errors import Failure
 from hakmem.followed import Followed
 from hakmem.process_files import start_of, status
@@ -37,8 +38,10 @@ class Member:
             process = Followed(self.pid)
             stack.callback(process.close)
             heap = stack.enter_context(HeapProfile(process))
-            if wants_profile and not live.state(heap.ask).running:
-                stack.enter_context(live.started(heap.ask, live.DEFAULT_RATE))
+            # A library without profiles refuses. Its process is served all the same.
+            with contextlib.suppress(Refused):
+                if wants_profile and not live.state(heap.ask).running:
+                    stack.enter_context(live.started(heap.ask, live.DEFAULT_RATE))
             self.name = process.name
             self.source, self.heap = Source(process), heap
             self._stack = stack.pop_all()

@@ -50,6 +50,23 @@ static void add_address(hk_format_t *message, uintptr_t address) {
     hk_describe_neighbour(message, address, &where);
 }
 
+/* Describes an address inside a block. A sampled block begins behind the start of the block that holds it, which the
+ * program does not know. */
+static void describe_inside(hk_format_t *message, uintptr_t address, const hk_finding_t *finding) {
+  hk_address_class_t where = hk_address_class_of(address);
+  if (where.kind == hk_address_before_sample) {
+    hk_format_print(message, "%p is in the %u bytes before the sampled block at %p", address, (uint64_t)where.bytes,
+                    where.start + where.bytes);
+    return;
+  }
+  bool is_sampled = where.offset != 0 && where.start == finding->start + where.offset; /* else freed meanwhile */
+  size_t offset = is_sampled ? where.offset : 0;
+  uintptr_t start = finding->start + offset;
+  hk_format_print(message, "%p is %u bytes into a block of %u bytes at %p", address, (uint64_t)(address - start),
+                  (uint64_t)(finding->bytes - offset), start);
+  add_address(message, address);
+}
+
 static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t *finding) {
   uint64_t bytes = finding->bytes;
   switch (finding->verdict) {
@@ -60,9 +77,7 @@ static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t
       hk_format_print(message, "%p lies in memory that is free already", address);
       break;
     case hk_verdict_interior:
-      hk_format_print(message, "%p is %u bytes into a block of %u bytes at %p", address,
-                      (uint64_t)(address - finding->start), bytes, finding->start);
-      add_address(message, address);
+      describe_inside(message, address, finding);
       break;
     case hk_verdict_slab_end:
       hk_format_print(message, "%p is behind the last block of a slab", address);

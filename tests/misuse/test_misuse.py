@@ -30,6 +30,7 @@ FREE_BLOCK = "{bad} is a block of {bytes} bytes that is free already"
 FREE_RANGE = "{bad} lies in memory that is free already"
 INTERIOR = "{bad} is {offset} bytes into a block of {bytes} bytes at {start}, which is in use"
 INTERIOR_FREE = "{bad} is {offset} bytes into a block of {bytes} bytes at {start}, which is free"
+BEFORE_SAMPLED = "{bad} is in the 16 bytes before the sampled block at {start}"
 FOREIGN = "{bad} is not in hakmem's memory"
 BEHIND = "{bad} is not in hakmem's memory, {past} bytes past the end of a live block of {bytes} bytes at {start}"
 SLAB_END = (
@@ -91,6 +92,8 @@ CASES = {
     "free_interior_16": (INTERIOR_16, always("invalid-free", INTERIOR)),
     "free_interior_1": ([0, *ALL], always("invalid-free", INTERIOR)),
     "free_interior_middle": ([1000, *MID, *RUN, *BIG], always("invalid-free", INTERIOR)),
+    "free_interior_sampled": (ALL, always("invalid-free", INTERIOR)),
+    "free_before_sampled": (ALL, always("invalid-free", BEFORE_SAMPLED)),
     "free_interior_freed": (SMALL[1:], always("invalid-free", INTERIOR_FREE)),
     "free_slab_end": ([48, 1008], always("invalid-free", SLAB_END)),
     "free_behind_big": (BIG, always("invalid-free", BEHIND)),

@@ -69,7 +69,7 @@ function(hk_add_objects target safety)
                CXX_STANDARD_REQUIRED ON
                CXX_EXTENSIONS OFF
                POSITION_INDEPENDENT_CODE ON
-               UNITY_BUILD OFF # whatever the project wants that holds this one: files have names of their own in common
+               UNITY_BUILD OFF # also in a project with it that holds this one: files have names of their own in common
   )
 endfunction()
 

@@ -46,7 +46,7 @@ class _Commands(WholeSummaries):
             return None
         command: click.Command = getattr(importlib.import_module(f"hakmem.commands.{cmd_name}"), cmd_name)
         examples.add_to(command, cmd_name)
-        if _COMPLETE in os.environ:  # a shell wants words
+        if _COMPLETE in os.environ:  # a shell completes words
             importlib.import_module("hakmem.completion").add_to(command)
         return command
 

@@ -78,7 +78,7 @@ class Schedule:
 
 
 def is_due(number: int, rounds: int, wanted: int) -> bool:
-    """Whether a contest that wants `wanted` of `rounds` plays in round `number`: evenly, and in the first."""
+    """Whether a contest of `wanted` among `rounds` plays in round `number`: evenly, and in the first."""
     return (number - 1) * wanted % rounds < wanted
 
 

@@ -132,7 +132,7 @@ void hk_process_purge_detach_sleepers(uint64_t now_ms) {
 }
 
 void hk_process_purge_near_limit(void) {
-  hk_store_relaxed(&hk_dirty_wants_heaps, false);
+  hk_store_relaxed(&hk_dirty_is_heap_purge_due, false);
   detach_heaps(&(hk_detach_terms_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 

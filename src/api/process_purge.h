@@ -50,7 +50,7 @@ void hk_process_purge_detach_sleepers(uint64_t now_ms);
  * Requires that the caller is in no slow path. Opens files. */
 HK_COLD void hk_process_purge_near_limit(void);
 HK_INLINE void hk_process_purge_consider(void) {
-  if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_wants_heaps))) hk_process_purge_near_limit();
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_is_heap_purge_due))) hk_process_purge_near_limit();
   if (HK_UNLIKELY(hk_load_relaxed(&hk_remote_overdue) != NULL)) hk_detach_overdue();
 }
 

@@ -10,10 +10,10 @@
 
 HK_COLD void hk_purge_thread_consider_slow(void);
 
-/* Starts the purge thread if it is wanted and the system permits it. Called from requests, without a lock. Never called
+/* Starts the purge thread if that is due and the system permits it. Called from requests, without a lock. Never called
  * from a free: the C library frees while it holds locks that a new thread takes. */
 HK_INLINE void hk_purge_thread_consider(void) {
-  if (HK_UNLIKELY(hk_load_relaxed(&hk_purge_wakeup_wants_thread))) hk_purge_thread_consider_slow();
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_purge_wakeup_is_thread_due))) hk_purge_thread_consider_slow();
 }
 
 #endif /* HK_API_PURGE_THREAD_H */

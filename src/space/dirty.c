@@ -39,9 +39,9 @@
 #define VISIT_NOTHING_MS 4000
 
 _Atomic(bool) hk_dirty_is_near_limit;
-_Atomic(bool) hk_dirty_wants_heaps;
+_Atomic(bool) hk_dirty_is_heap_purge_due;
 
-/* Chosen: near a limit, heaps are wanted at most once in HEAPS_MIN_MS, and only when this part of the limit more
+/* Chosen: near a limit, a purge of heaps is due at most once in HEAPS_MIN_MS, and only when this part of the limit more
  * is in use than the last time. That level is forgotten after HEAPS_FORGET_MS: a program whose use goes up and down
  * does not lose heaps each time. */
 #define HEAPS_MIN_MS 1
@@ -56,8 +56,8 @@ static struct {
   hk_retention_t retention; /* all zero before the first look */
   hk_peak_t peak;
   struct {
-    size_t wanted_bytes; /* in use when heaps were wanted last */
-    uint64_t wanted_ms;
+    size_t due_bytes; /* in use when the purge of heaps was last due */
+    uint64_t due_ms;
   } heaps;
   /* A visit has purged memory, or found idle heaps. Idle heaps may have memory to purge once the program is quiet. */
   bool is_quiet_awaited;
@@ -144,8 +144,8 @@ static hk_purge_verdict_t verdict_by(const hk_retention_limit_t *limit, size_t d
 
 static void forget_limit_locked(void) {
   hk_store_relaxed(&hk_dirty_is_near_limit, false);
-  hk_store_relaxed(&hk_dirty_wants_heaps, false);
-  dirty.heaps.wanted_bytes = 0;
+  hk_store_relaxed(&hk_dirty_is_heap_purge_due, false);
+  dirty.heaps.due_bytes = 0;
 }
 
 static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pressed) {
@@ -155,15 +155,14 @@ static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pr
     return;
   }
   hk_store_relaxed(&hk_dirty_is_near_limit, true);
-  uint64_t since_ms = hk_subtract_to_zero(now_ms, dirty.heaps.wanted_ms);
+  uint64_t since_ms = hk_subtract_to_zero(now_ms, dirty.heaps.due_ms);
   if (since_ms < HEAPS_MIN_MS) return;
-  if (since_ms >= HEAPS_FORGET_MS)
-    dirty.heaps.wanted_bytes = hk_smaller(dirty.heaps.wanted_bytes, pressed->in_use_bytes);
+  if (since_ms >= HEAPS_FORGET_MS) dirty.heaps.due_bytes = hk_smaller(dirty.heaps.due_bytes, pressed->in_use_bytes);
   size_t growth = hk_dirty_limit_bytes_locked() / HEAPS_GROWTH_SHARE;
-  if (hk_subtract_to_zero(pressed->in_use_bytes, dirty.heaps.wanted_bytes) < growth) return;
-  dirty.heaps.wanted_bytes = pressed->in_use_bytes;
-  dirty.heaps.wanted_ms = now_ms;
-  hk_store_relaxed(&hk_dirty_wants_heaps, true);
+  if (hk_subtract_to_zero(pressed->in_use_bytes, dirty.heaps.due_bytes) < growth) return;
+  dirty.heaps.due_bytes = pressed->in_use_bytes;
+  dirty.heaps.due_ms = now_ms;
+  hk_store_relaxed(&hk_dirty_is_heap_purge_due, true);
 }
 
 static HK_NOINLINE void judge_limit_locked(const hk_retention_view_t *now, const hk_retention_limit_t *limit,

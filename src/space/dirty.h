@@ -22,7 +22,7 @@ extern HK_HIDDEN _Atomic(bool) hk_dirty_is_near_limit;
 
 /* True while a thread is to purge the free memory in heaps of sleeping threads. Set under hk_lock_space while a limit
  * is near and more is in use than before; cleared by the thread that does so. */
-extern HK_HIDDEN _Atomic(bool) hk_dirty_wants_heaps;
+extern HK_HIDDEN _Atomic(bool) hk_dirty_is_heap_purge_due;
 
 /* `now_ms` is hk_os_coarse_ms(), read before a lock was taken. These functions require the account's lock. */
 

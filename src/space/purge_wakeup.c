@@ -5,9 +5,9 @@
 #include "os/os.h"
 #include "os/process.h"
 
-_Atomic(bool) hk_purge_wakeup_wants_thread;
+_Atomic(bool) hk_purge_wakeup_is_thread_due;
 _Atomic(uint32_t) hk_purge_wakeup_word;
-_Atomic(bool) hk_purge_wakeup_wants_blocks;
+_Atomic(bool) hk_purge_wakeup_due_at_free;
 _Atomic(bool) hk_purge_wakeup_awaits_thread;
 
 /* Guarded by hk_lock_space. */
@@ -28,7 +28,7 @@ bool hk_purge_wakeup_has_thread_locked(void) { return has_thread; }
 
 void hk_purge_wakeup_note_locked(uint64_t now_ms, size_t held_bytes) {
   if (HK_LIKELY(has_thread || held_bytes < HK_PURGE_WAKEUP_WORTH_BYTES)) return;
-  if (now_ms >= hk_load_relaxed(&not_before_ms)) hk_store_relaxed(&hk_purge_wakeup_wants_thread, true);
+  if (now_ms >= hk_load_relaxed(&not_before_ms)) hk_store_relaxed(&hk_purge_wakeup_is_thread_due, true);
 }
 
 size_t hk_purge_wakeup_next_look_bytes_locked(size_t held_bytes) {
@@ -53,9 +53,9 @@ void hk_purge_wakeup_wake(void) { hk_os_wake_one((const uint32_t *)&hk_purge_wak
 
 void hk_purge_wakeup_send(void) {
   hk_lock_acquire(hk_lock_space);
-  bool is_first = hk_load_relaxed(&hk_purge_wakeup_wants_blocks);
+  bool is_first = hk_load_relaxed(&hk_purge_wakeup_due_at_free);
   if (is_first) {
-    hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
+    hk_store_relaxed(&hk_purge_wakeup_due_at_free, false);
     hk_bump_relaxed(&hk_purge_wakeup_word, 1);
   }
   hk_lock_release(hk_lock_space);
@@ -77,14 +77,14 @@ void hk_purge_wakeup_set_thread(bool is_there) {
 }
 
 void hk_purge_wakeup_decline(uint64_t now_ms) {
-  hk_store_relaxed(&hk_purge_wakeup_wants_thread, false);
+  hk_store_relaxed(&hk_purge_wakeup_is_thread_due, false);
   hk_store_relaxed(&not_before_ms, now_ms + HK_PURGE_WAKEUP_RETRY_MS);
 }
 
 void hk_purge_wakeup_note_thread_slow(void) {
   hk_store_relaxed(&hk_purge_wakeup_awaits_thread, false);
   hk_store_relaxed(&not_before_ms, 0);
-  hk_store_relaxed(&hk_purge_wakeup_wants_thread, true);
+  hk_store_relaxed(&hk_purge_wakeup_is_thread_due, true);
 }
 
 void hk_purge_wakeup_allow(void) { hk_store_relaxed(&process, hk_process_mark()); }
@@ -103,8 +103,8 @@ void hk_purge_wakeup_give_up(void) { hk_store_release(&exists, false); /* with t
 void hk_purge_wakeup_repair(void) {
   hk_store_relaxed(&exists, false);
   has_thread = is_expected = false;
-  hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
+  hk_store_relaxed(&hk_purge_wakeup_due_at_free, false);
   hk_store_relaxed(&hk_purge_wakeup_awaits_thread, false);
-  hk_store_relaxed(&hk_purge_wakeup_wants_thread, false);
+  hk_store_relaxed(&hk_purge_wakeup_is_thread_due, false);
   hk_store_relaxed(&not_before_ms, 0);
 }

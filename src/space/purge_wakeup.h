@@ -22,7 +22,7 @@
 #define HK_PURGE_WAKEUP_RETRY_MS 1000
 
 /* True while the next request is to start a purge thread. Set under hk_lock_space; read and cleared without it. */
-extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_wants_thread;
+extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_is_thread_due;
 
 /* The word that the purge thread sleeps on. It changes when a wake-up is sent. Changed under hk_lock_space, read
  * without it. */
@@ -53,8 +53,8 @@ bool hk_purge_wakeup_send_locked(void);
 
 /* True while the next remote free is to send a wake-up. The purge thread sets it at most once in a while, so not every
  * remote free wakes it. */
-extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_wants_blocks;
-HK_INLINE bool hk_purge_wakeup_is_due_at_free(void) { return hk_load_relaxed(&hk_purge_wakeup_wants_blocks); }
+extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_due_at_free;
+HK_INLINE bool hk_purge_wakeup_is_due_at_free(void) { return hk_load_relaxed(&hk_purge_wakeup_due_at_free); }
 
 /* Sends that wake-up, unless another thread has sent it. */
 HK_COLD void hk_purge_wakeup_send(void);

@@ -1,7 +1,7 @@
 /* tests/api/errno_test.cc - errno: free never changes it, success leaves it alone, failure sets exactly ENOMEM or
  * EINVAL.
  *
- * POSIX 2024 wants free to keep errno also when a system call inside fails. In a child process a filter makes the calls
+ * By POSIX 2024, free keeps errno also when a system call inside fails. In a child process a filter makes the calls
  * that give memory back fail, and everything is freed under it.
  */
 #include <gtest/gtest.h>

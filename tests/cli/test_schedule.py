@@ -62,7 +62,7 @@ def test_turns_are_spread(rounds: int, wanted: int, due: List[int]) -> None:
 
 
 @pytest.mark.parametrize("rounds", range(1, 30))
-def test_everybody_gets_what_it_wants_and_a_turn_in_the_first_round(rounds: int) -> None:
+def test_each_contest_has_its_rounds_and_the_first_one(rounds: int) -> None:
     for wanted in range(1, rounds + 1):
         due = [number for number in range(1, rounds + 1) if is_due(number, rounds, wanted)]
         assert len(due) == wanted and due[0] == 1

@@ -44,7 +44,7 @@ def test_find_package(prefix: Path, tmp_path: Path) -> None:
 
 
 def test_fetch_content(archive: Path, tmp_path: Path) -> None:
-    """From an archive by its address; the project wants what would break hakmem's own build."""
+    """From an archive by its address; the project sets what would break hakmem's own build."""
     wishes = ("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON", "-DCMAKE_C_STANDARD=99")
     build_and_run(tmp_path, "-DWAY=FetchContent", f"-DURL={archive.as_uri()}", *wishes)
 

@@ -23,7 +23,7 @@ extern "C" {
 
 namespace {
 
-// The stderr of `body` in a child that wants a report, and the child's end.
+// The stderr of `body` in a child that reports crashes, and the child's end.
 template <typename Body>
 std::string ErrorsOf(Body body, int *end) {
   int ends[2];

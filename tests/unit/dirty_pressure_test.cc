@@ -77,39 +77,39 @@ HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {
   Free(kept);
 }
 
-// Whether the allocations since the last call made heaps wanted.
-bool HeapsAreWanted() {
-  bool is_wanted = hk_load_relaxed(&hk_dirty_wants_heaps);
-  hk_store_relaxed(&hk_dirty_wants_heaps, false);
-  return is_wanted;
+// Whether a purge of heaps is due since the allocations after the last call.
+bool IsHeapPurgeDue() {
+  bool is_due = hk_load_relaxed(&hk_dirty_is_heap_purge_due);
+  hk_store_relaxed(&hk_dirty_is_heap_purge_due, false);
+  return is_due;
 }
 
-HK_FRESH_TEST(PressureInSpace, HeapsAreWantedAsUseGrowsBeyondHalfOfALimit) {
+HK_FRESH_TEST(PressureInSpace, APurgeOfHeapsIsDueAsUseGrowsBeyondHalfOfALimit) {
   hk_option.memory_limit = kLimit;
   Alloc(90 * HK_MIB);
-  EXPECT_FALSE(HeapsAreWanted());
+  EXPECT_FALSE(IsHeapPurgeDue());
   Alloc(20 * HK_MIB);
-  EXPECT_TRUE(HeapsAreWanted());
+  EXPECT_TRUE(IsHeapPurgeDue());
   fake_os_advance(1000000);
   Alloc(2 * HK_MIB);
-  EXPECT_FALSE(HeapsAreWanted()) << "it is less than a 64th of the limit";
+  EXPECT_FALSE(IsHeapPurgeDue()) << "it is less than a 64th of the limit";
   Alloc(20 * HK_MIB);
-  EXPECT_TRUE(HeapsAreWanted());
+  EXPECT_TRUE(IsHeapPurgeDue());
   Alloc(20 * HK_MIB);
-  EXPECT_FALSE(HeapsAreWanted()) << "no time has passed";
+  EXPECT_FALSE(IsHeapPurgeDue()) << "no time has passed";
 }
 
 HK_FRESH_TEST(PressureInSpace, UseThatGoesUpAndDownCostsNoHeaps) {
   hk_option.memory_limit = kLimit;
   Alloc(110 * HK_MIB);
-  EXPECT_TRUE(HeapsAreWanted());
+  EXPECT_TRUE(IsHeapPurgeDue());
   fake_os_advance(1000000);
   Free(Alloc(30 * HK_MIB));
-  EXPECT_TRUE(HeapsAreWanted());
+  EXPECT_TRUE(IsHeapPurgeDue());
   for (int i = 0; i < 10; i++) {
     fake_os_advance(1000000);
     Free(Alloc(30 * HK_MIB));
-    EXPECT_FALSE(HeapsAreWanted()) << i;
+    EXPECT_FALSE(IsHeapPurgeDue()) << i;
   }
 }
 

@@ -149,9 +149,9 @@ HK_FRESH_TEST(DirtyPutOff, EachChangeIsJudgedWhereALimitAllowsNoMoreDirtyMemory)
 
 HK_FRESH_TEST(DirtyPutOff, APurgeThreadIsWantedAtSixteenMebibytes) {
   Change(1000, 15 * HK_MIB, 0);
-  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
   Change(1000, 15 * HK_MIB, HK_MIB);
-  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
 }
 
 }  // namespace

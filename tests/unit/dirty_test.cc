@@ -40,7 +40,7 @@ void WantAgain(uint64_t now_ms, size_t bytes) {
 }
 
 // No thread receives the purge wake-up: no purge thread comes.
-HK_FRESH_TEST(Idle, OneThreadKeepsWhatItWantsAgainUntilItFallsDeeper) {
+HK_FRESH_TEST(Idle, OneThreadKeepsWhatItTakesAgainUntilItFallsDeeper) {
   Change(1000, 160 * HK_MIB, 0);
   EXPECT_TRUE(Change(1010, 80 * HK_MIB, 80 * HK_MIB).is_too_much);
   SetSums(80 * HK_MIB, 10 * HK_MIB);

@@ -41,7 +41,7 @@ TEST_F(Learn, BeforeAnythingIsKnownMemoryIsDivided) {
   EXPECT_GT(before, 0u);
 }
 
-// A program that has just begun wants freed memory again soon, as far as is known.
+// A program that has just begun takes freed memory again soon, as far as is known.
 TEST_F(Learn, OfAYoungProgramAllStaysForHalfTheBreakEvenTime) {
   ASSERT_TRUE(hk_learn_init(&learn_, 5000, HK_PRICE_BALANCED));
   hk_learn_note(&learn_, 5000, HK_GIB);

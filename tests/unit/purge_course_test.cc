@@ -293,7 +293,7 @@ HK_FRESH_TEST(PurgeCourse, TimeThatStepsBackCountsAsNone) {
   for (const PurgeCourse::Sleep &sleep : course.sleeps()) EXPECT_GE(sleep.for_ms, 10u);
 }
 
-// Wants 48 MiB after each of these pauses and frees them at once, as often as that. When the last are freed.
+// Takes 48 MiB after each of these pauses and frees them at once, as often as that. When the last are freed.
 uint64_t Bursts(PurgeCourse &course, unsigned count, const std::vector<uint64_t> &pauses) {
   uint64_t ms = 1000;
   for (unsigned i = 0; i < count; i++) {

@@ -44,7 +44,7 @@ HK_FRESH_TEST(PurgeThread, WhatIsIdleCountsToo) {
   PurgeCourse course;
   void *block = TakeBytes(15 * HK_MIB);
   void *other = TakeBytes(2 * HK_MIB);
-  hk_store_relaxed(&hk_purge_wakeup_wants_thread, false);
+  hk_store_relaxed(&hk_purge_wakeup_is_thread_due, false);
   DropBlock(block);
   EXPECT_TRUE(PurgeCourse::Start());
   DropBlock(other);
@@ -53,7 +53,7 @@ HK_FRESH_TEST(PurgeThread, WhatIsIdleCountsToo) {
 HK_FRESH_TEST(PurgeThread, OneThreadAloneIsDeclinedForASecond) {
   hk_heap_t *own = hk_heap_take();
   (void)TakeBytes(20 * HK_MIB);
-  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
   EXPECT_FALSE(PurgeCourse::Start());
   PurgeCourse course; /* two more threads */
   PurgeCourse::SetNow(999);
@@ -188,7 +188,7 @@ HK_FRESH_TEST(PurgeThread, ARequestStartsItAndAFreeNever) {
   void *small = hakmem_malloc(100);
   EXPECT_EQ(Starts(), 1u);
   hk_purge_wakeup_give_up();
-  hk_store_relaxed(&hk_purge_wakeup_wants_thread, true);
+  hk_store_relaxed(&hk_purge_wakeup_is_thread_due, true);
   errno = 77;
   for (void *block : blocks) hakmem_free(block);
   hakmem_free(run);
@@ -196,7 +196,7 @@ HK_FRESH_TEST(PurgeThread, ARequestStartsItAndAFreeNever) {
   hakmem_free(nullptr);
   EXPECT_EQ(errno, 77);
   EXPECT_EQ(Starts(), 1u);
-  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
   (void)hakmem_malloc(300);
   EXPECT_EQ(Starts(), 2u) << "a small request that finds its list empty";
 }
@@ -205,9 +205,9 @@ HK_FRESH_TEST(PurgeThread, StartingOneDoesNotStartAnother) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   EXPECT_TRUE(PurgeCourse::Start());
-  hk_store_relaxed(&hk_purge_wakeup_wants_thread, true); /* as another thread saw it */
+  hk_store_relaxed(&hk_purge_wakeup_is_thread_due, true); /* as another thread saw it */
   EXPECT_FALSE(PurgeCourse::Start());
-  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
   EXPECT_EQ(Starts(), 1u);
 }
 
@@ -216,7 +216,7 @@ HK_FRESH_TEST(PurgeThread, WhatIsAllocatedForItStartsNoOther) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   fake_os_set_hook(fake_os_thread_start, [] {
-    EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+    EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
     EXPECT_NE(hakmem_malloc(20 * HK_MIB), nullptr);
     EXPECT_NE(hakmem_malloc(20 * HK_MIB), nullptr);
   });
@@ -274,7 +274,7 @@ int ChecksInChild(bool may_have_one) {
   DropBlock(TakeBytes(64 * HK_MIB));
   HK_CHILD_CHECK(hk_dirty_total() <= 20 * HK_MIB);
   (void)TakeBytes(20 * HK_MIB);
-  HK_CHILD_CHECK(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+  HK_CHILD_CHECK(hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
   HK_CHILD_CHECK(PurgeCourse::Start() == may_have_one);
   if (!may_have_one) return 0;
   bool was_heard = false;

@@ -1,4 +1,4 @@
-// space/purge_wakeup: when a purge thread is wanted, which thread may start it, and how it is woken; in one
+// space/purge_wakeup: when a purge thread is due, which thread may start it, and how it is woken; in one
 // process and in its children.
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -45,46 +45,46 @@ void Expect() {
 }
 uint32_t Word() { return hk_load_relaxed(&hk_purge_wakeup_word); }
 
-// Whether one is wanted when `held_bytes` are held; it is not wanted any more afterwards.
-bool IsWantedAt(uint64_t now_ms, size_t held_bytes) {
+// Whether a purge thread is due when `held_bytes` are held. It is not due any more afterwards.
+bool IsThreadDueAt(uint64_t now_ms, size_t held_bytes) {
   return Locked([=] {
     hk_purge_wakeup_note_locked(now_ms, held_bytes);
-    bool is_wanted = hk_load_relaxed(&hk_purge_wakeup_wants_thread);
-    hk_store_relaxed(&hk_purge_wakeup_wants_thread, false);
-    return is_wanted;
+    bool is_due = hk_load_relaxed(&hk_purge_wakeup_is_thread_due);
+    hk_store_relaxed(&hk_purge_wakeup_is_thread_due, false);
+    return is_due;
   });
 }
 
-HK_FRESH_TEST(PurgeWakeup, IsWantedFromSixteenMebibytesOn) {
+HK_FRESH_TEST(PurgeWakeup, AThreadIsDueFromSixteenMebibytesOn) {
   EXPECT_EQ(kWorth, 16 * HK_MIB);
-  EXPECT_FALSE(IsWantedAt(0, 0));
-  EXPECT_FALSE(IsWantedAt(UINT64_MAX, kWorth - 1));
-  EXPECT_TRUE(IsWantedAt(0, kWorth));
-  EXPECT_TRUE(IsWantedAt(UINT64_MAX, SIZE_MAX));
+  EXPECT_FALSE(IsThreadDueAt(0, 0));
+  EXPECT_FALSE(IsThreadDueAt(UINT64_MAX, kWorth - 1));
+  EXPECT_TRUE(IsThreadDueAt(0, kWorth));
+  EXPECT_TRUE(IsThreadDueAt(UINT64_MAX, SIZE_MAX));
 }
 
 HK_FRESH_TEST(PurgeWakeup, IsWantedAgainASecondAfterItWasDeclined) {
-  EXPECT_TRUE(IsWantedAt(5000, kWorth));
+  EXPECT_TRUE(IsThreadDueAt(5000, kWorth));
   hk_purge_wakeup_decline(5000);
-  EXPECT_FALSE(IsWantedAt(4000, kWorth)) << "time that steps back";
-  EXPECT_FALSE(IsWantedAt(5999, SIZE_MAX));
-  EXPECT_TRUE(IsWantedAt(6000, kWorth));
+  EXPECT_FALSE(IsThreadDueAt(4000, kWorth)) << "time that steps back";
+  EXPECT_FALSE(IsThreadDueAt(5999, SIZE_MAX));
+  EXPECT_TRUE(IsThreadDueAt(6000, kWorth));
 }
 
 HK_FRESH_TEST(PurgeWakeup, DecliningTakesBackWhatWasWanted) {
   hk_purge_wakeup_note_locked(5000, kWorth);
-  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
   hk_purge_wakeup_decline(5000);
-  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
 }
 
 HK_FRESH_TEST(PurgeWakeup, NoneIsWantedWhereThereIsOne) {
   hk_purge_wakeup_set_thread(true);
   EXPECT_TRUE(IsHeard());
-  EXPECT_FALSE(IsWantedAt(5000, SIZE_MAX));
+  EXPECT_FALSE(IsThreadDueAt(5000, SIZE_MAX));
   hk_purge_wakeup_set_thread(false);
   EXPECT_FALSE(IsHeard());
-  EXPECT_TRUE(IsWantedAt(5000, kWorth));
+  EXPECT_TRUE(IsThreadDueAt(5000, kWorth));
 }
 
 HK_FRESH_TEST(PurgeWakeup, IsSentOnceASpell) {
@@ -135,7 +135,7 @@ HK_FRESH_TEST(PurgeWakeup, IsSentForBlocksOnceEachTimeThatTheyAreWanted) {
   EXPECT_EQ(Word(), word) << "no thread waits for it";
   EXPECT_EQ(fake_os_wakes(), wakes);
   for (uint32_t time = 1; time <= 3; time++) {
-    hk_store_relaxed(&hk_purge_wakeup_wants_blocks, true);
+    hk_store_relaxed(&hk_purge_wakeup_due_at_free, true);
     hk_purge_wakeup_send();
     EXPECT_FALSE(hk_purge_wakeup_is_due_at_free());
     hk_purge_wakeup_send();
@@ -172,14 +172,14 @@ HK_FRESH_TEST(PurgeWakeup, OfTwoThreadsThatClaimOneGetsIt) {
   EXPECT_EQ(claims, rounds);
 }
 
-// As in the parent when the fork comes: there is one, it sleeps, and one was wanted and declined.
+// As in the parent when the fork comes: there is one, it sleeps, and one was due and declined.
 void HaveOne() {
   hk_purge_wakeup_allow();
   ASSERT_TRUE(Claim());
   hk_purge_wakeup_set_thread(true);
   Expect();
-  hk_store_relaxed(&hk_purge_wakeup_wants_thread, true);
-  hk_store_relaxed(&hk_purge_wakeup_wants_blocks, true);
+  hk_store_relaxed(&hk_purge_wakeup_is_thread_due, true);
+  hk_store_relaxed(&hk_purge_wakeup_due_at_free, true);
 }
 
 HK_FRESH_TEST(PurgeWakeup, AChildOfForkHasNoneAndMayHaveItsOwn) {
@@ -188,7 +188,7 @@ HK_FRESH_TEST(PurgeWakeup, AChildOfForkHasNoneAndMayHaveItsOwn) {
               hk_purge_wakeup_repair();
               HK_CHILD_CHECK(!IsHeard());
               HK_CHILD_CHECK(!Ring());
-              HK_CHILD_CHECK(!hk_load_relaxed(&hk_purge_wakeup_wants_thread));
+              HK_CHILD_CHECK(!hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
               HK_CHILD_CHECK(!hk_purge_wakeup_is_due_at_free());
               HK_CHILD_CHECK(!Claim()); /* no call has allowed it in the child */
               hk_purge_wakeup_allow();
@@ -204,9 +204,9 @@ HK_FRESH_TEST(PurgeWakeup, AChildOfForkHasNoneAndMayHaveItsOwn) {
 HK_FRESH_TEST(PurgeWakeup, WhatTheParentDeclinedTheChildMayWantAtOnce) {
   hk_purge_wakeup_decline(5000);
   EXPECT_EQ(InChild([] {
-              HK_CHILD_CHECK(!IsWantedAt(5000, kWorth));
+              HK_CHILD_CHECK(!IsThreadDueAt(5000, kWorth));
               hk_purge_wakeup_repair();
-              HK_CHILD_CHECK(IsWantedAt(5000, kWorth));
+              HK_CHILD_CHECK(IsThreadDueAt(5000, kWorth));
               return 0;
             }),
             0);

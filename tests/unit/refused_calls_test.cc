@@ -207,7 +207,7 @@ class Course {
   void RunPurgeThread() {
     visits_ = 0;
     fake_os_set_thread_count(3);
-    hk_store_relaxed(&hk_purge_wakeup_wants_thread, true);
+    hk_store_relaxed(&hk_purge_wakeup_is_thread_due, true);
     uint64_t before = fake_os_calls(fake_os_thread_start), refused = fake_os_failures(fake_os_thread_start);
     hk_purge_thread_consider();
     bool is_started = fake_os_calls(fake_os_thread_start) > before && fake_os_failures(fake_os_thread_start) == refused;

@@ -81,7 +81,7 @@ __attribute__((noinline)) void ThroughOtherFrame(unsigned depth) {
   __asm__ volatile("" : : "r"(room) : "memory");
 }
 
-// Its frame is as large as chance wants it, and what lies in it is what others left there.
+// Its frame has a random size, and what lies in it is what others left there.
 __attribute__((noinline)) void ThroughGrownFrame(unsigned depth) {
   void *room = __builtin_alloca(16 * (1 + Below(8)));
   Wander(depth);

@@ -37,9 +37,9 @@ _PAUSE_SECONDS = 5.0
     "--bind", "address", default=LOOPBACK, metavar="ADDRESS", help="The address to listen on, instead of 127.0.0.1."
 )
 @click.option(
-    "--profile", "wants_profile", is_flag=True, help="Start a heap profile where none runs; it ends with the server."
+    "--profile", "with_profile", is_flag=True, help="Start a heap profile where none runs; it ends with the server."
 )
-@click.option("--all", "wants_all", is_flag=True, help="All processes on hakmem of this host, also later ones.")
+@click.option("--all", "of_all", is_flag=True, help="All processes on hakmem of this host, also later ones.")
 @click.option(
     "--targets",
     metavar="FILE",
@@ -57,8 +57,8 @@ _PAUSE_SECONDS = 5.0
 def metrics(
     port: int,
     address: str,
-    wants_profile: bool,
-    wants_all: bool,
+    with_profile: bool,
+    of_all: bool,
     targets: Optional[str],
     pause_seconds: Optional[float],
     is_json: bool,
@@ -69,16 +69,16 @@ def metrics(
     Of the program PID, until it or the server ends, or with --all of all programs on hakmem of this host. Prints the
     address. The programs need no option for it.
     """
-    if wants_all == (pid is not None):
+    if of_all == (pid is not None):
         raise Failure("which process? Either a PID, or --all", EXIT_USAGE)
-    if targets is not None and not wants_all:
+    if targets is not None and not of_all:
         raise Failure("--targets lists the processes of --all", EXIT_USAGE)
-    if pause_seconds is not None and not wants_all:
+    if pause_seconds is not None and not of_all:
         raise Failure("--every is the time between two looks of --all", EXIT_USAGE)
     if pid is not None:
-        _serve_one(port, address, wants_profile, is_json, pid)
+        _serve_one(port, address, with_profile, is_json, pid)
     else:
-        _serve_all(port, address, wants_profile, is_json, targets, pause_seconds or _PAUSE_SECONDS)
+        _serve_all(port, address, with_profile, is_json, targets, pause_seconds or _PAUSE_SECONDS)
 
 
 def _print_address(url: str, pid: Optional[int], is_json: bool) -> None:
@@ -88,7 +88,7 @@ def _print_address(url: str, pid: Optional[int], is_json: bool) -> None:
         next_step.tell(f"curl {url}", on_stderr=True)
 
 
-def _serve_one(port: int, address: str, wants_profile: bool, is_json: bool, pid: int) -> None:
+def _serve_one(port: int, address: str, with_profile: bool, is_json: bool, pid: int) -> None:
     # Imported here, so that other commands do not wait for it.
     from hakmem.profile import live
     from hakmem.scrape.families import Source
@@ -103,7 +103,7 @@ def _serve_one(port: int, address: str, wants_profile: bool, is_json: bool, pid:
         heap = stack.enter_context(HeapProfile(process))
         served = OneProcess(source, heap, f"{process.name} ({pid})")
         server = stack.enter_context(listen(address, port, application(served, address)))
-        if wants_profile and not live.state(heap.ask).running:
+        if with_profile and not live.state(heap.ask).running:
             stack.enter_context(live.started(heap.ask, live.DEFAULT_RATE))
         _warn_of(address)
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -113,7 +113,7 @@ def _serve_one(port: int, address: str, wants_profile: bool, is_json: bool, pid:
 
 
 def _serve_all(
-    port: int, address: str, wants_profile: bool, is_json: bool, targets: Optional[str], pause_seconds: float
+    port: int, address: str, with_profile: bool, is_json: bool, targets: Optional[str], pause_seconds: float
 ) -> None:
     from hakmem.scrape import targets as target_file
     from hakmem.scrape.host import Host, Member
@@ -123,7 +123,7 @@ def _serve_all(
         if targets is not None:
             target_file.write(targets, target_file.reachable(address, server.server_port), members)
 
-    with Host(wants_profile, tell) as host, listen(address, port, application_of_host(host, address)) as server:
+    with Host(with_profile, tell) as host, listen(address, port, application_of_host(host, address)) as server:
         host.look()
         _warn_of(address)
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -32,7 +32,7 @@ class Member:
         self.heap: Optional[HeapProfile] = None
         self._stack = contextlib.ExitStack()
 
-    def attach(self, wants_profile: bool) -> None:
+    def attach(self, with_profile: bool) -> None:
         """Connects to the process. Raises a Failure when it does not answer; a later call tries again."""
         with contextlib.ExitStack() as stack:
             process = Followed(self.pid)
@@ -40,7 +40,7 @@ class Member:
             heap = stack.enter_context(HeapProfile(process))
             # A library without profiles refuses. Its process is served all the same.
             with contextlib.suppress(Refused):
-                if wants_profile and not live.state(heap.ask).running:
+                if with_profile and not live.state(heap.ask).running:
                     stack.enter_context(live.started(heap.ask, live.DEFAULT_RATE))
             self.name = process.name
             self.source, self.heap = Source(process), heap
@@ -65,8 +65,8 @@ class Member:
 class Host:
     """The members. One thread looks for them, and any number of threads read them."""
 
-    def __init__(self, wants_profile: bool, on_change: Callable[[List[Member]], None]) -> None:
-        self._wants_profile = wants_profile
+    def __init__(self, with_profile: bool, on_change: Callable[[List[Member]], None]) -> None:
+        self._with_profile = with_profile
         self._on_change = on_change
         self._finder = Finder()
         self._lock = threading.Lock()
@@ -116,7 +116,7 @@ class Host:
 
     def _attach(self, member: Member) -> None:
         with contextlib.suppress(Failure, OSError):
-            member.attach(self._wants_profile)
+            member.attach(self._with_profile)
 
 
 def joined(answers: Iterable[List[Metric]]) -> List[Metric]:

@@ -59,8 +59,8 @@ static bool find_record(hk_survey_superslab_t *unit, const hk_slab_t *slab) {
 
 /* Returns whether pages of a large block may be resident that the program has not written. */
 static bool may_be_ahead(const hk_slab_t *slab) {
-  if (slab->ahead_slabs != 0 || slab->huge == hk_huge_ask) return true;
-  return slab->huge != hk_huge_forbid && hk_os_huge_setting() == hk_os_huge_everywhere;
+  if (slab->ahead_slabs != 0 || slab->huge == hk_thp_ask) return true;
+  return slab->huge != hk_thp_forbid && hk_os_huge_setting() == hk_os_huge_everywhere;
 }
 
 static void show_large(walk_t *walk, const hk_slab_t *slab, uintptr_t start, bool is_free) {

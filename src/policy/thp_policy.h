@@ -33,50 +33,50 @@
 HK_C_BEGIN
 
 /* ---- Measured, on the machine that policy/price.h names. For 2 MiB, in ns of CPU: */
-#define HK_HUGE_FAULT_NS UINT64_C(108000)        /* one fault, with the clearing of the page */
-#define HK_HUGE_SMALL_FAULTS_NS UINT64_C(750000) /* the same in pages of 4 KiB */
+#define HK_THP_FAULT_NS UINT64_C(108000)        /* one fault, with the clearing of the page */
+#define HK_THP_SMALL_FAULTS_NS UINT64_C(750000) /* the same in pages of 4 KiB */
 /* Copying resident memory into a huge page: 0.3 to 3 ms, and 4 to 6.6 where the host has to find the page. */
-#define HK_HUGE_COLLAPSE_NS UINT64_C(1000000)
+#define HK_THP_COLLAPSE_NS UINT64_C(1000000)
 
 /* ---- Chosen. */
 
 /* The CPU that a dense superslab saves in a second as one huge page, in ns: far less than in a program that touches its
  * memory at random. */
-#define HK_HUGE_GAIN_NS UINT64_C(100000)
+#define HK_THP_GAIN_NS UINT64_C(100000)
 
-/* At most 1/HK_HUGE_WASTE_SHARE of a huge page may lie unused, however low the price is, because users look at resident
- * memory. A price below the balanced one says that the user looks at time: then at most 1/HK_HUGE_WASTE_SHARE_FAST. */
-#define HK_HUGE_WASTE_SHARE 64
-#define HK_HUGE_WASTE_SHARE_FAST 4
+/* At most 1/HK_THP_WASTE_SHARE of a huge page may lie unused, however low the price is, because users look at resident
+ * memory. A price below the balanced one says that the user looks at time: then at most 1/HK_THP_WASTE_SHARE_FAST. */
+#define HK_THP_WASTE_SHARE 64
+#define HK_THP_WASTE_SHARE_FAST 4
 
 /* When a program stops growing, half of its last superslab is expected to stay unused for as long as the program has
- * run, at most HK_HUGE_STAY_MAX_MS. What all its superslabs have saved has to pay for that. A program with less than
- * HK_HUGE_GROWN_MIN_BYTES in use gets no advice for new superslabs, however low the price is, and in proportion to
- * the price one with more, above the balanced one. HK_HUGE_GROWN_MAX_BYTES are always enough. */
-#define HK_HUGE_STAY_MAX_MS UINT64_C(40000)
-#define HK_HUGE_GROWN_MIN_BYTES (8 * HK_MIB)
-#define HK_HUGE_GROWN_MAX_BYTES (64 * HK_MIB)
+ * run, at most HK_THP_STAY_MAX_MS. What all its superslabs have saved has to pay for that. A program with less than
+ * HK_THP_GROWN_MIN_BYTES in use gets no advice for new superslabs, however low the price is, and in proportion to
+ * the price one with more, above the balanced one. HK_THP_GROWN_MAX_BYTES are always enough. */
+#define HK_THP_STAY_MAX_MS UINT64_C(40000)
+#define HK_THP_GROWN_MIN_BYTES (8 * HK_MIB)
+#define HK_THP_GROWN_MAX_BYTES (64 * HK_MIB)
 
 /* One in this many new blocks of known sizes gets no advice, so that their density stays known: with advice all of a
  * block is resident. */
-#define HK_HUGE_SAMPLE_SHARE 64
+#define HK_THP_SAMPLE_SHARE 64
 
 /* A known doubling of sizes also stands for this many unknown ones on either side. */
-#define HK_HUGE_REACH 2
+#define HK_THP_REACH 2
 
 /* The number of a block's pages that are looked at. */
-#define HK_HUGE_PROBES 8
+#define HK_THP_PROBES 8
 
 /* One entry for each doubling of sizes from HK_SUPERSLAB_BYTES on. Larger sizes share the last one. */
-#define HK_HUGE_SIZES 16
+#define HK_THP_SIZES 16
 
 /* ---- The advice, and its terms. */
 
 typedef enum {
-  hk_huge_leave,  /* no advice: the system decides */
-  hk_huge_sample, /* as leave; the block's density is noted when it ends */
-  hk_huge_ask,
-  hk_huge_forbid,
+  hk_thp_leave,  /* no advice: the system decides */
+  hk_thp_sample, /* as leave; the block's density is noted when it ends */
+  hk_thp_ask,
+  hk_thp_forbid,
 } hk_thp_advice_t;
 
 typedef struct {
@@ -84,45 +84,45 @@ typedef struct {
   hk_os_huge_t setting;
   uint64_t ns_per_mib_second; /* the price */
   bool is_dear;               /* a pause after a dear huge page is on (hk_thp_policy_note_fault) */
-} hk_huge_terms_t;
+} hk_thp_terms_t;
 
 /* ---- Dear huge pages. */
 
 /* A huge page is dear above this CPU time, in ns. */
-#define HK_HUGE_DEAR_NS (2 * HK_HUGE_SMALL_FAULTS_NS)
+#define HK_THP_DEAR_NS (2 * HK_THP_SMALL_FAULTS_NS)
 
 /* The pause after a dear huge page. It doubles when the next huge page is dear too, up to the most. Chosen: a shorter
  * first pause lets an idle server meet several dear pages (docs/experiments/2026-11-22-huge-pages-dear.md). */
-#define HK_HUGE_PAUSE_MIN_MS UINT64_C(4000)
-#define HK_HUGE_PAUSE_MAX_MS UINT64_C(64000)
+#define HK_THP_PAUSE_MIN_MS UINT64_C(4000)
+#define HK_THP_PAUSE_MAX_MS UINT64_C(64000)
 
 /* Starts as all zero. */
 typedef struct {
   uint64_t ms;       /* the length of the last pause; 0: the last huge page was not dear */
   uint64_t until_ms; /* the end of the last pause */
-} hk_huge_pause_t;
+} hk_thp_pause_t;
 
 /* The most huge pages of a block that are tried: of known sizes this many, which take 8 ms when none is dear. Of
  * unknown sizes fewer, because the program may not touch them. */
-#define HK_HUGE_TRIES_MAX 32
-#define HK_HUGE_TRIES_UNKNOWN 8
+#define HK_THP_TRIES_MAX 32
+#define HK_THP_TRIES_UNKNOWN 8
 /* The last part of the block is not tried. Whether the program touches it shows whether such blocks are dense. */
-#define HK_HUGE_UNTRIED_SHARE 8
+#define HK_THP_UNTRIED_SHARE 8
 
 /* Returns how many of a block's `pages` huge pages to try. Requires at least one page. */
 size_t hk_thp_policy_tries(bool is_known, size_t pages);
 
 /* Notes that making a huge page took `cpu_ns`, and returns whether that was dear. Does not change a pause that is on:
  * another thread began that page before the pause, and it does not tell what the next one will take. */
-bool hk_thp_policy_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns);
+bool hk_thp_policy_note_fault(hk_thp_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns);
 
 /* ---- Superslabs. */
 
 /* Advises on a new superslab, which is sparse. */
-hk_thp_advice_t hk_thp_policy_of_superslab(const hk_huge_terms_t *terms);
+hk_thp_advice_t hk_thp_policy_of_superslab(const hk_thp_terms_t *terms);
 
 /* Returns whether superslabs are looked at as they get older. */
-bool hk_thp_policy_has_looks(const hk_huge_terms_t *terms);
+bool hk_thp_policy_has_looks(const hk_thp_terms_t *terms);
 
 /* Returns whether a superslab has been wholly in use for long enough. If the future is as the past, the huge page then
  * saves the `collapse_ns` that it takes to make. */
@@ -134,11 +134,11 @@ uint64_t hk_thp_policy_collapse_ns(uint64_t before_ns, uint64_t last_ns);
 /* Returns whether to advise a new superslab of a program that uses the memory it has. `since_first_ms` is the time
  * since the first superslab was made: the last one may stay half empty for as long. `since_last_ms` is the time since
  * the last one was made: the new one is expected to take as long to become full. */
-bool hk_thp_policy_may_grow(const hk_huge_terms_t *terms, size_t in_use_bytes, uint64_t since_first_ms,
+bool hk_thp_policy_may_grow(const hk_thp_terms_t *terms, size_t in_use_bytes, uint64_t since_first_ms,
                             uint64_t since_last_ms);
 
 /* Returns whether enough of a superslab is resident for the rest to be worth a huge page. */
-bool hk_thp_policy_is_dense(const hk_huge_terms_t *terms, size_t resident_bytes);
+bool hk_thp_policy_is_dense(const hk_thp_terms_t *terms, size_t resident_bytes);
 
 /* ---- Large blocks. */
 
@@ -148,22 +148,22 @@ typedef struct {
   uint8_t since_sample;   /* new blocks since the last sample, or since the first block */
   uint16_t used_permille; /* written pages of a block: an average in which the last block counts for a quarter */
   uint32_t life_ms;       /* the lifetime of a block, averaged in the same way */
-} hk_huge_size_t;
+} hk_thp_size_t;
 
 typedef struct {
-  hk_huge_size_t size[HK_HUGE_SIZES];
-} hk_huge_blocks_t;
+  hk_thp_size_t size[HK_THP_SIZES];
+} hk_thp_blocks_t;
 
 /* Returns whether so little is known of blocks of this size that a look at a live one is worthwhile. Returns false
  * where the advice does not depend on it. */
-bool hk_thp_policy_is_ignorant(const hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes);
+bool hk_thp_policy_is_ignorant(const hk_thp_blocks_t *blocks, const hk_thp_terms_t *terms, size_t bytes);
 
-/* Advises on a new block whose memory is not resident. The caller bounds hk_huge_ask. */
-hk_thp_advice_t hk_thp_policy_of_block(hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes);
+/* Advises on a new block whose memory is not resident. The caller bounds hk_thp_ask. */
+hk_thp_advice_t hk_thp_policy_of_block(hk_thp_blocks_t *blocks, const hk_thp_terms_t *terms, size_t bytes);
 
-/* Notes the density of a block with the advice hk_huge_sample or hk_huge_ask, when it ends or was found filled before:
- * the program had written `written_probes` of HK_HUGE_PROBES pages. */
-void hk_thp_policy_note_block(hk_huge_blocks_t *blocks, size_t bytes, unsigned written_probes, uint32_t life_ms);
+/* Notes the density of a block with the advice hk_thp_sample or hk_thp_ask, when it ends or was found filled before:
+ * the program had written `written_probes` of HK_THP_PROBES pages. */
+void hk_thp_policy_note_block(hk_thp_blocks_t *blocks, size_t bytes, unsigned written_probes, uint32_t life_ms);
 
 HK_C_END
 

@@ -26,17 +26,17 @@ static _Atomic(uint64_t) last_new_ms;
 /* When the first one was made; 0: none yet. */
 static _Atomic(uint64_t) first_new_ms;
 
-/* The two fields of hk_huge_pause_t. Each thread that makes a huge page writes them. Of two at once, each may miss the
+/* The two fields of hk_thp_pause_t. Each thread that makes a huge page writes them. Of two at once, each may miss the
  * other's. */
 static _Atomic(uint64_t) pause_ms, paused_until_ms;
 
 /* The expected CPU time of a collapse, which makes a huge page of resident memory. Each thread that makes one writes
  * it. Of two at once, each may miss the other's. */
-static _Atomic(uint64_t) collapse_ns = HK_HUGE_COLLAPSE_NS;
+static _Atomic(uint64_t) collapse_ns = HK_THP_COLLAPSE_NS;
 
 /* Guarded by hk_lock_space. */
 static struct {
-  hk_huge_blocks_t blocks;
+  hk_thp_blocks_t blocks;
   const hk_superslab_t *last;      /* the last one that was examined for density */
   const hk_superslab_t *last_full; /* the last one that was examined by find_full */
   uint64_t next_look_ms;
@@ -45,11 +45,11 @@ static struct {
 
 /* ---- Terms. */
 
-static hk_huge_terms_t find_terms(void) {
-  return (hk_huge_terms_t){.choice = hk_option.huge_pages,
-                           .setting = hk_os_huge_setting(),
-                           .ns_per_mib_second = hk_option.mode,
-                           .is_dear = hk_os_coarse_ms() < hk_load_relaxed(&paused_until_ms)};
+static hk_thp_terms_t find_terms(void) {
+  return (hk_thp_terms_t){.choice = hk_option.huge_pages,
+                          .setting = hk_os_huge_setting(),
+                          .ns_per_mib_second = hk_option.mode,
+                          .is_dear = hk_os_coarse_ms() < hk_load_relaxed(&paused_until_ms)};
 }
 
 /* ---- Advice. */
@@ -67,8 +67,8 @@ static bool allow(uintptr_t start, size_t bytes) {
 
 /* Advises for or against huge pages. Returns whether they were requested and granted. */
 static bool advise(uintptr_t start, size_t bytes, hk_thp_advice_t advice) {
-  if ((advice != hk_huge_ask && advice != hk_huge_forbid) || is_small_piece(bytes)) return false;
-  if (advice == hk_huge_forbid) {
+  if ((advice != hk_thp_ask && advice != hk_thp_forbid) || is_small_piece(bytes)) return false;
+  if (advice == hk_thp_forbid) {
     (void)hk_os_huge_advise((void *)start, bytes, false);
     return false;
   }
@@ -81,7 +81,7 @@ static bool advise(uintptr_t start, size_t bytes, hk_thp_advice_t advice) {
  * thread made meanwhile. */
 static bool try_page(uintptr_t page) {
   uint64_t cpu_ns = hk_os_huge_touch((void *)page);
-  hk_huge_pause_t pause = {hk_load_relaxed(&pause_ms), hk_load_relaxed(&paused_until_ms)};
+  hk_thp_pause_t pause = {hk_load_relaxed(&pause_ms), hk_load_relaxed(&paused_until_ms)};
   bool is_dear = hk_thp_policy_note_fault(&pause, hk_os_coarse_ms(), cpu_ns);
   hk_store_relaxed(&pause_ms, pause.ms);
   hk_store_relaxed(&paused_until_ms, pause.until_ms);
@@ -90,7 +90,7 @@ static bool try_page(uintptr_t page) {
 }
 
 /* Makes the first huge pages of an advised range, up to a dear one. Returns whether none was dear. */
-static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t bytes, bool is_known) {
+static bool try_first(const hk_thp_terms_t *terms, uintptr_t start, size_t bytes, bool is_known) {
   uintptr_t first = hk_align_up(start, HK_SUPERSLAB_BYTES);
   if (terms->choice != hk_huge_pages_auto || first - start + HK_SUPERSLAB_BYTES > bytes) return true;
   size_t tries = hk_thp_policy_tries(is_known, (start + bytes - first) / HK_SUPERSLAB_BYTES);
@@ -124,13 +124,13 @@ static uintptr_t find_full(void) {
 
 /* Returns whether one of the program's full superslabs is resident nearly whole: then the program will likely fill the
  * next one too. The superslab that is found may be free again when it is examined; then it is not resident. */
-static bool is_program_dense(const hk_huge_terms_t *terms) {
+static bool is_program_dense(const hk_thp_terms_t *terms) {
   uintptr_t start = find_full();
   return start != 0 && hk_thp_policy_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES));
 }
 
 /* Notes a new superslab. Returns whether the program grows like one that will fill it. */
-static bool note_growth(const hk_huge_terms_t *terms) {
+static bool note_growth(const hk_thp_terms_t *terms) {
   uint64_t now_ms = hk_os_coarse_ms();
   uint64_t first_ms = hk_load_relaxed(&first_new_ms), last_ms = hk_load_relaxed(&last_new_ms);
   if (first_ms == 0) hk_store_relaxed(&first_new_ms, first_ms = now_ms);
@@ -140,16 +140,16 @@ static bool note_growth(const hk_huge_terms_t *terms) {
 }
 
 /* Returns the advice for a new superslab. Addresses that were advised as a large block's would become huge again, even
- * if the superslab is sparse. So the advice for them is hk_huge_forbid. */
-static hk_thp_advice_t advice_for_superslab(const hk_huge_terms_t *terms, bool is_new) {
+ * if the superslab is sparse. So the advice for them is hk_thp_forbid. */
+static hk_thp_advice_t advice_for_superslab(const hk_thp_terms_t *terms, bool is_new) {
   bool is_asked = hk_thp_policy_has_looks(terms) && is_new && note_growth(terms) && is_program_dense(terms);
-  if (is_asked) return hk_huge_ask;
+  if (is_asked) return hk_thp_ask;
   hk_thp_advice_t advice = hk_thp_policy_of_superslab(terms);
-  return advice == hk_huge_leave && !is_new && hk_load_relaxed(&has_asked) ? hk_huge_forbid : advice;
+  return advice == hk_thp_leave && !is_new && hk_load_relaxed(&has_asked) ? hk_thp_forbid : advice;
 }
 
 bool hk_huge_note_new_superslab(uintptr_t start, bool is_new) {
-  hk_huge_terms_t terms = find_terms();
+  hk_thp_terms_t terms = find_terms();
   bool is_huge = advise(start, HK_SUPERSLAB_BYTES, advice_for_superslab(&terms, is_new));
   if (is_huge) (void)try_first(&terms, start, HK_SUPERSLAB_BYTES, true);
   return is_huge;
@@ -162,7 +162,7 @@ bool hk_huge_take_apart_locked(hk_superslab_t *superslab) {
 }
 
 void hk_huge_forbid_again(uintptr_t superslab_start) {
-  (void)advise(superslab_start, HK_SUPERSLAB_BYTES, hk_huge_forbid);
+  (void)advise(superslab_start, HK_SUPERSLAB_BYTES, hk_thp_forbid);
 }
 
 static bool is_old_enough(uint64_t full_ms) { return hk_thp_policy_is_old(hk_load_relaxed(&collapse_ns), full_ms); }
@@ -202,7 +202,7 @@ static bool make_huge(uintptr_t start, bool *is_allowed) {
 }
 
 static void make_huge_if_dense(hk_superslab_t *superslab, uintptr_t start, uint64_t now_ms,
-                               const hk_huge_terms_t *terms) {
+                               const hk_thp_terms_t *terms) {
   if (!hk_thp_policy_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES))) return;
   bool is_allowed;
   bool is_huge = make_huge(start, &is_allowed);
@@ -228,7 +228,7 @@ static void never_look(void) {
 }
 
 static void look(uint64_t now_ms, unsigned most) {
-  hk_huge_terms_t terms = find_terms();
+  hk_thp_terms_t terms = find_terms();
   if (!hk_thp_policy_has_looks(&terms)) {
     never_look();
     return;
@@ -258,7 +258,7 @@ void hk_huge_visit(uint64_t now_ms) {
 /* ---- Large blocks. */
 
 static void note_block_locked(size_t bytes, unsigned written_probes, uint32_t life_ms) {
-  bool is_filled = written_probes == HK_HUGE_PROBES;
+  bool is_filled = written_probes == HK_THP_PROBES;
   huge.filled = is_filled ? (unsigned)hk_smaller(huge.filled + 1, HK_AHEAD_ROW) : 0;
   if (bytes >= HK_SUPERSLAB_BYTES) hk_thp_policy_note_block(&huge.blocks, bytes, written_probes, life_ms);
 }
@@ -276,66 +276,66 @@ static void look_at_open_blocks(void) {
     if (!hk_large_fill_look(&block)) continue;
     uint32_t life_ms = age_ms(block.born_ms);
     hk_lock_acquire(hk_lock_space);
-    note_block_locked(block.bytes, HK_HUGE_PROBES, life_ms);
+    note_block_locked(block.bytes, HK_THP_PROBES, life_ms);
     hk_lock_release(hk_lock_space);
   }
 }
 
 /* Returns the advice for a new block, and for how many of its first bytes. A part that may not be ahead of the program
  * tells whether the program fills it. */
-static hk_thp_advice_t advice_for_block_locked(const hk_huge_terms_t *terms, uintptr_t start, size_t *bytes) {
+static hk_thp_advice_t advice_for_block_locked(const hk_thp_terms_t *terms, uintptr_t start, size_t *bytes) {
   hk_thp_advice_t advice = hk_thp_policy_of_block(&huge.blocks, terms, *bytes);
-  if (advice != hk_huge_ask || terms->choice != hk_huge_pages_auto) return advice;
+  if (advice != hk_thp_ask || terms->choice != hk_huge_pages_auto) return advice;
   size_t room = hk_large_fill_room_locked(huge.filled);
   if (room < *bytes) *bytes = hk_subtract_to_zero(hk_align_down(start + room, HK_SUPERSLAB_BYTES), start);
-  return *bytes == 0 ? hk_huge_sample : advice;
+  return *bytes == 0 ? hk_thp_sample : advice;
 }
 
 /* Forbids huge pages where a block before may have left advice for them. */
-static void forbid_left(const hk_huge_terms_t *terms, uintptr_t start, size_t bytes) {
+static void forbid_left(const hk_thp_terms_t *terms, uintptr_t start, size_t bytes) {
   if (terms->setting != hk_os_huge_on_request || bytes == 0 || !hk_load_relaxed(&has_asked)) return;
-  (void)advise(start, bytes, hk_huge_forbid);
+  (void)advise(start, bytes, hk_thp_forbid);
 }
 
 void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes, bool is_new) {
-  hk_huge_terms_t terms = find_terms();
+  hk_thp_terms_t terms = find_terms();
   size_t advised_bytes = bytes;
   look_at_open_blocks();
   hk_lock_acquire(hk_lock_space);
   bool is_known = !hk_thp_policy_is_ignorant(&huge.blocks, &terms, bytes);
   hk_thp_advice_t advice = advice_for_block_locked(&terms, start, &advised_bytes);
-  if (advice == hk_huge_ask) hk_large_fill_put_ahead_locked(slab, advised_bytes);
+  if (advice == hk_thp_ask) hk_large_fill_put_ahead_locked(slab, advised_bytes);
   hk_lock_release(hk_lock_space);
-  size_t asked_bytes = advice == hk_huge_ask ? advised_bytes : 0;
+  size_t asked_bytes = advice == hk_thp_ask ? advised_bytes : 0;
   if (!is_new) forbid_left(&terms, start + asked_bytes, bytes - asked_bytes);
   if (advise(start, advised_bytes, advice) && !try_first(&terms, start, advised_bytes, is_known)) {
-    advice = hk_huge_forbid;
+    advice = hk_thp_forbid;
     (void)advise(start, advised_bytes, advice);
   }
-  if (advice == hk_huge_ask && advised_bytes < bytes) advice = hk_huge_sample;
+  if (advice == hk_thp_ask && advised_bytes < bytes) advice = hk_thp_sample;
   slab->huge = (uint8_t)advice;
 }
 
 void hk_huge_note_growing_block(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
-  if (slab->huge != hk_huge_ask || hk_option.huge_pages != hk_huge_pages_auto) return;
+  if (slab->huge != hk_thp_ask || hk_option.huge_pages != hk_huge_pages_auto) return;
   hk_lock_acquire(hk_lock_space);
   bool may = new_bytes - old_bytes <= hk_large_fill_room_locked(huge.filled);
   hk_lock_release(hk_lock_space);
   if (may) return;
-  slab->huge = hk_huge_forbid;
-  (void)advise(start, old_bytes, hk_huge_forbid);
+  slab->huge = hk_thp_forbid;
+  (void)advise(start, old_bytes, hk_thp_forbid);
 }
 
 /* The kernel moves only one mapping at a time, and different advice makes several mappings. So the new part gets the
  * block's advice. */
 void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_bytes) {
-  if (slab->huge == hk_huge_ask || slab->huge == hk_huge_forbid)
+  if (slab->huge == hk_thp_ask || slab->huge == hk_thp_forbid)
     (void)advise(end, more_bytes, (hk_thp_advice_t)slab->huge);
 }
 
 void hk_huge_note_end_of_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_thp_advice_t advice = (hk_thp_advice_t)slab->huge;
-  if (HK_LIKELY(advice != hk_huge_sample && advice != hk_huge_ask) || bytes < HK_SUPERSLAB_BYTES) return;
+  if (HK_LIKELY(advice != hk_thp_sample && advice != hk_thp_ask) || bytes < HK_SUPERSLAB_BYTES) return;
   hk_lock_acquire(hk_lock_space);
   bool is_open = slab->is_open;
   size_t ahead_bytes = hk_large_fill_ahead_bytes(slab);
@@ -344,7 +344,7 @@ void hk_huge_note_end_of_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   uint32_t life_ms = age_ms(slab->born_ms);
   unsigned written = hk_large_fill_probe(start, bytes, ahead_bytes);
   hk_lock_acquire(hk_lock_space);
-  if (written == HK_HUGE_PROBES) hk_large_fill_end_locked(slab);
+  if (written == HK_THP_PROBES) hk_large_fill_end_locked(slab);
   note_block_locked(bytes, written, life_ms);
   hk_lock_release(hk_lock_space);
 }

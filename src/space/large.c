@@ -70,7 +70,7 @@ static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool ze
   }
   slab->superslab = NULL;
   slab->named = NULL;
-  slab->huge = hk_huge_leave;
+  slab->huge = hk_thp_leave;
   slab->is_open = false;
   slab->ahead_slabs = 0;
   slab->born_ms = (uint32_t)now_ms; /* here: hk_large_fill_look reads it */
@@ -149,7 +149,7 @@ void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
 static void note_fresh(void *block, size_t bytes, size_t block_bytes, bool is_new) {
   hk_slab_t *slab = hk_slab_of(block);
   hk_huge_note_new_block(slab, (uintptr_t)block, block_bytes, is_new);
-  if (slab->huge == hk_huge_leave || slab->huge == hk_huge_forbid)
+  if (slab->huge == hk_thp_leave || slab->huge == hk_thp_forbid)
     hk_large_prefault_note_new(slab, (uintptr_t)block, bytes);
 }
 
@@ -304,7 +304,7 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
 /* Returns whether most of the range is resident. Dirty memory was in use, but the system alone can tell whether the
  * program wrote to it. */
 static bool looks_resident(uintptr_t start, size_t bytes) {
-  return hk_large_fill_probe(start, bytes, 0) == HK_HUGE_PROBES;
+  return hk_large_fill_probe(start, bytes, 0) == HK_THP_PROBES;
 }
 
 static bool take_dirty(uintptr_t start, size_t bytes) {
@@ -321,7 +321,7 @@ static bool take_dirty(uintptr_t start, size_t bytes) {
 /* Copies the block to dirty memory, if both are resident. Moved pages would need page faults for the new part, and the
  * dirty memory would stay resident beside them. A block with advice about huge pages moves, and keeps it. */
 static void *copy_to_dirty(const hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
-  if (slab->huge != hk_huge_leave || new_bytes - old_bytes < old_bytes / COPY_MIN_GROWTH) return NULL;
+  if (slab->huge != hk_thp_leave || new_bytes - old_bytes < old_bytes / COPY_MIN_GROWTH) return NULL;
   hk_lock_acquire(hk_lock_space);
   uintptr_t target = hk_extent_find_dirty_locked(new_bytes);
   hk_lock_release(hk_lock_space);

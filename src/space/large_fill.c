@@ -52,13 +52,13 @@ void hk_large_fill_change_locked(hk_slab_t *slab, uintptr_t start, size_t old_by
     return;
   }
   if (!slab->is_open) watch_locked(start);
-  set_locked(slab, old_bytes, new_bytes, true, slab->huge == hk_huge_ask ? new_bytes : ahead_bytes);
+  set_locked(slab, old_bytes, new_bytes, true, slab->huge == hk_thp_ask ? new_bytes : ahead_bytes);
 }
 
 void hk_large_fill_move_locked(hk_slab_t *slab, size_t old_bytes, hk_slab_t *target, size_t new_bytes) {
   target->born_ms = slab->born_ms;
   set_locked(target, new_bytes, new_bytes, true,
-             slab->huge == hk_huge_ask ? new_bytes : hk_large_fill_ahead_bytes(slab));
+             slab->huge == hk_thp_ask ? new_bytes : hk_large_fill_ahead_bytes(slab));
   set_locked(slab, old_bytes, 0, false, 0);
 }
 
@@ -83,10 +83,10 @@ uintptr_t hk_large_fill_page(uintptr_t part_start, size_t part_bytes, unsigned i
 }
 
 unsigned hk_large_fill_probe(uintptr_t start, size_t bytes, size_t ahead_bytes) {
-  size_t part_bytes = hk_align_down(bytes / HK_HUGE_PROBES, hk_os_page_size());
+  size_t part_bytes = hk_align_down(bytes / HK_THP_PROBES, hk_os_page_size());
   unsigned count = 0;
   if (part_bytes == 0) return 0; /* resized in a shortage of addresses */
-  for (unsigned i = 0; i < HK_HUGE_PROBES; i++) {
+  for (unsigned i = 0; i < HK_THP_PROBES; i++) {
     uintptr_t page = hk_large_fill_page(start + i * part_bytes, part_bytes, i);
     if (hk_os_resident_bytes((void *)page, hk_os_page_size()) == 0) continue;
     if (page - start >= ahead_bytes || hk_os_is_written(page)) count++;
@@ -116,7 +116,7 @@ bool hk_large_fill_look(hk_large_filled_t *filled) {
   uintptr_t start = fill.open[place];
   size_t ahead_bytes = slab != NULL ? hk_large_fill_ahead_bytes(slab) : 0;
   hk_lock_release(hk_lock_space);
-  if (slab == NULL || hk_large_fill_probe(start, bytes, ahead_bytes) < HK_HUGE_PROBES) return false;
+  if (slab == NULL || hk_large_fill_probe(start, bytes, ahead_bytes) < HK_THP_PROBES) return false;
   hk_lock_acquire(hk_lock_space);
   /* Meanwhile the block may have ended, and another one may have its addresses; or its pages were made resident ahead
    * of the program. */

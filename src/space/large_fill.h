@@ -48,7 +48,7 @@ void hk_large_fill_put_ahead_locked(hk_slab_t *slab, size_t ahead_bytes);
  * Requires a part of at least a page. */
 uintptr_t hk_large_fill_page(uintptr_t part_start, size_t part_bytes, unsigned i);
 
-/* Divides a block into HK_HUGE_PROBES parts, and looks at a page of each. Returns how many of these pages the program
+/* Divides a block into HK_THP_PROBES parts, and looks at a page of each. Returns how many of these pages the program
  * has written. */
 unsigned hk_large_fill_probe(uintptr_t start, size_t bytes, size_t ahead_bytes);
 

@@ -19,19 +19,19 @@ HK_FRESH_TEST(HugeCost, ABlockIsTriedAtItsFirstWholePage) {
 HK_FRESH_TEST(HugeCost, OfALargeBlockSeveralAreTriedAndTheLastPartIsNot) {
   LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(64 * HK_MIB);
-  fake_os_set_huge_fault(HK_HUGE_FAULT_NS);
+  fake_os_set_huge_fault(HK_THP_FAULT_NS);
   char *block = Alloc(16 * HK_MIB);
   EXPECT_EQ(fake_os_huge_touches(), 7u);
   EXPECT_EQ(fake_os_huge_touched(), hk_align_up(AddressOf(block), HK_SUPERSLAB_BYTES) + 6 * HK_SUPERSLAB_BYTES);
   (void)Alloc(256 * HK_MIB);
-  EXPECT_EQ(fake_os_huge_touches(), 7u + HK_HUGE_TRIES_MAX);
+  EXPECT_EQ(fake_os_huge_touches(), 7u + HK_THP_TRIES_MAX);
 }
 
 HK_FRESH_TEST(HugeCost, ADearOneEndsTheTries) {
   LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(64 * HK_MIB);
-  fake_os_set_huge_fault(HK_HUGE_FAULT_NS);
-  fake_os_set_later_huge_fault(3, HK_HUGE_DEAR_NS + 1);
+  fake_os_set_huge_fault(HK_THP_FAULT_NS);
+  fake_os_set_later_huge_fault(3, HK_THP_DEAR_NS + 1);
   char *block = Alloc(64 * HK_MIB);
   EXPECT_EQ(fake_os_huge_touches(), 4u);
   EXPECT_EQ(Calls(), "af") << "the rest of it";
@@ -42,24 +42,24 @@ HK_FRESH_TEST(HugeCost, ADearOneEndsTheTries) {
 HK_FRESH_TEST(HugeCost, WhereTheyAreDearTheyAreTriedNowAndThen) {
   LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(4 * HK_MIB);
-  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
+  fake_os_set_huge_fault(HK_THP_DEAR_NS + 1);
   char *dear = Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "af") << "the rest of it";
   EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, AddressOf(dear));
   EXPECT_EQ(LastCall(fake_os_huge_forbid)->bytes, 4 * HK_MIB);
-  Pass(HK_HUGE_PAUSE_MIN_MS - 1);
+  Pass(HK_THP_PAUSE_MIN_MS - 1);
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "af") << "not yet";
   Pass(1);
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "afaf");
-  Pass(HK_HUGE_PAUSE_MIN_MS);
+  Pass(HK_THP_PAUSE_MIN_MS);
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "afaf") << "twice as long";
   EXPECT_EQ(Count(hk_stat_huge_dear), 2u);
 
-  fake_os_set_huge_fault(HK_HUGE_FAULT_NS);
-  Pass(HK_HUGE_PAUSE_MIN_MS);
+  fake_os_set_huge_fault(HK_THP_FAULT_NS);
+  Pass(HK_THP_PAUSE_MIN_MS);
   (void)Alloc(4 * HK_MIB);
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "afafaa");
@@ -68,7 +68,7 @@ HK_FRESH_TEST(HugeCost, WhereTheyAreDearTheyAreTriedNowAndThen) {
 
 HK_FRESH_TEST(HugeCost, AlwaysPaysWhatTheyCost) {
   Set(hk_huge_pages_always, hk_os_huge_on_request);
-  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
+  fake_os_set_huge_fault(HK_THP_DEAR_NS + 1);
   for (int i = 0; i < 3; i++) (void)Alloc(4 * HK_MIB);
   (void)Fill(false);
   EXPECT_EQ(Calls(), "aaaa");
@@ -77,7 +77,7 @@ HK_FRESH_TEST(HugeCost, AlwaysPaysWhatTheyCost) {
 
 HK_FRESH_TEST(HugeCost, AProgramThatGrowsDoesNotWhereTheyAreDear) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
+  fake_os_set_huge_fault(HK_THP_DEAR_NS + 1);
   unsigned unasked = UnaskedAt(HK_PRICE_LEAN);
   EXPECT_EQ(Calls(), "a");
   const hk_superslab_t *asked = hk_slab_of(reinterpret_cast<void *>(fake_os_huge_touched()))->superslab;
@@ -89,8 +89,8 @@ HK_FRESH_TEST(HugeCost, AProgramThatGrowsDoesNotWhereTheyAreDear) {
 HK_FRESH_TEST(HugeCost, NoSuperslabIsMadeHugeWhereTheyAreDear) {
   LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(4 * HK_MIB);
-  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
-  for (uint64_t ms = HK_HUGE_PAUSE_MIN_MS; ms < HK_HUGE_PAUSE_MAX_MS; ms *= 2) {
+  fake_os_set_huge_fault(HK_THP_DEAR_NS + 1);
+  for (uint64_t ms = HK_THP_PAUSE_MIN_MS; ms < HK_THP_PAUSE_MAX_MS; ms *= 2) {
     (void)Alloc(4 * HK_MIB);
     Pass(ms);
   }
@@ -100,14 +100,14 @@ HK_FRESH_TEST(HugeCost, NoSuperslabIsMadeHugeWhereTheyAreDear) {
   GrowOld();
   GrowOld();
   EXPECT_EQ(Calls(before), "");
-  Pass(HK_HUGE_PAUSE_MAX_MS);
+  Pass(HK_THP_PAUSE_MAX_MS);
   GrowOld();
   EXPECT_EQ(Calls(before), "c");
 }
 
 HK_FRESH_TEST(HugeCost, WhereMakingOneOfWhatIsThereIsDearASuperslabHasToBeOlder) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  fake_os_set_huge_collapse(7 * HK_HUGE_COLLAPSE_NS);
+  fake_os_set_huge_collapse(7 * HK_THP_COLLAPSE_NS);
   (void)Fill();
   GrowOld();
   EXPECT_EQ(Calls(), "c") << "the cost was unknown";

@@ -15,7 +15,7 @@ namespace hk_test {
 inline namespace huge_driver {
 
 constexpr uint64_t kMs = 1000000;
-constexpr uint64_t kAgeMs = HK_HUGE_COLLAPSE_NS * 1000 / HK_HUGE_GAIN_NS;
+constexpr uint64_t kAgeMs = HK_THP_COLLAPSE_NS * 1000 / HK_THP_GAIN_NS;
 constexpr unsigned kAll = HK_SUPERSLAB_SLABS;
 
 inline void Set(hk_choice_huge_pages_t choice, hk_os_huge_t setting) {
@@ -87,7 +87,7 @@ inline void KnowThatBlocksAreDense(size_t bytes) {
 }
 
 // With this number of superslabs in use the next one gets advice at any price.
-constexpr unsigned kGrown = HK_HUGE_GROWN_MAX_BYTES / HK_SUPERSLAB_BYTES;
+constexpr unsigned kGrown = HK_THP_GROWN_MAX_BYTES / HK_SUPERSLAB_BYTES;
 
 // The number of superslabs made before huge pages are advised for one.
 inline unsigned UnaskedAt(uint64_t ns_per_mib_second) {

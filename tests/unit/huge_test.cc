@@ -253,23 +253,23 @@ HK_FRESH_TEST(Huge, ASparseSuperslabIsNot) {
 // A superslab is there before that, and the program has run for so long.
 void GrowOldFirst() {
   (void)Fill();
-  Pass(HK_HUGE_STAY_MAX_MS);
+  Pass(HK_THP_STAY_MAX_MS);
 }
 
 HK_FRESH_TEST(Huge, AProgramThatGrowsGetsThemEarlierWhereMemoryIsCheap) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
   GrowOldFirst();
-  EXPECT_EQ(UnaskedAt(HK_PRICE_FAST) + 1, HK_HUGE_GROWN_MIN_BYTES / HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(UnaskedAt(HK_PRICE_FAST) + 1, HK_THP_GROWN_MIN_BYTES / HK_SUPERSLAB_BYTES);
 }
 
 HK_FRESH_TEST(Huge, AProgramThatGrowsGetsThemEarlierWhileItIsYoung) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  EXPECT_EQ(UnaskedAt(HK_PRICE_BALANCED), HK_HUGE_GROWN_MIN_BYTES / HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(UnaskedAt(HK_PRICE_BALANCED), HK_THP_GROWN_MIN_BYTES / HK_SUPERSLAB_BYTES);
 }
 
 HK_FRESH_TEST(Huge, AYoungProgramDoesNotGetThemEarlierWhereMemoryIsDear) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  EXPECT_EQ(UnaskedAt(HK_PRICE_LEAN), HK_HUGE_GROWN_MAX_BYTES / HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(UnaskedAt(HK_PRICE_LEAN), HK_THP_GROWN_MAX_BYTES / HK_SUPERSLAB_BYTES);
 }
 
 HK_FRESH_TEST(Huge, AProgramThatGrowsSlowlyDoesNot) {

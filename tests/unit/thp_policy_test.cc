@@ -237,17 +237,17 @@ TEST_F(ThpPolicy, BlocksOfASizeThatOnlyItsNeighboursTellOfAreSamplesNowAndThen) 
   EXPECT_EQ(samples, 10);
 }
 
-TEST_F(ThpPolicy, ALookIsWorthItWhereNothingIsKnownAndSomethingDependsOnIt) {
-  auto ignorant = [this](size_t bytes) { return hk_thp_policy_is_ignorant(&blocks_, &terms_, bytes); };
-  EXPECT_TRUE(ignorant(kBytes));
-  EXPECT_FALSE(ignorant(kBytes - HK_SLAB_BYTES)) << "too small for a huge page";
+TEST_F(ThpPolicy, ASizeIsUnknownWhereNothingIsKnownAndTheAdviceDependsOnIt) {
+  auto is_unknown = [this](size_t bytes) { return hk_thp_policy_is_unknown_size(&blocks_, &terms_, bytes); };
+  EXPECT_TRUE(is_unknown(kBytes));
+  EXPECT_FALSE(is_unknown(kBytes - HK_SLAB_BYTES)) << "too small for a huge page";
   End(0, 4 * HK_MIB);
-  EXPECT_FALSE(ignorant(kBytes));
-  EXPECT_TRUE(ignorant(64 * HK_MIB));
+  EXPECT_FALSE(is_unknown(kBytes));
+  EXPECT_TRUE(is_unknown(64 * HK_MIB));
   Set(hk_huge_pages_always, hk_os_huge_on_request);
-  EXPECT_FALSE(ignorant(64 * HK_MIB));
+  EXPECT_FALSE(is_unknown(64 * HK_MIB));
   Set(hk_huge_pages_auto, hk_os_huge_never);
-  EXPECT_FALSE(ignorant(64 * HK_MIB));
+  EXPECT_FALSE(is_unknown(64 * HK_MIB));
 }
 
 TEST_F(ThpPolicy, TheLargestSizesShareWhatIsKnown) {

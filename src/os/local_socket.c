@@ -17,6 +17,7 @@
 #include "os/kernel_file.h"
 #include "os/os.h"
 #include "os/syscall.h"
+#include "os/timespec.h"
 
 enum { backlog = 8 };
 
@@ -159,7 +160,7 @@ static bool look_later(struct pollfd *files, unsigned count, uint64_t timeout_ms
 }
 
 bool hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
-  struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+  struct timespec timeout = hk_timespec_of_ms(timeout_ms);
   long answer = hk_syscall6(SYS_ppoll, (long)files, count, (long)&timeout, 0, 0, 0);
   return !hk_syscall_failed(answer) || answer == -EINTR || look_later(files, count, timeout_ms);
 }

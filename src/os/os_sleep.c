@@ -16,6 +16,7 @@
 #include "os/stack_top.h"
 #include "os/syscall.h"
 #include "os/thread_call.h"
+#include "os/timespec.h"
 
 /* The kernel's clock of a thread's CPU time, made from the thread's number. */
 #define CLOCK_OF_THREAD(number) ((long)(int)(~(uint32_t)(number) << 3 | 6u))
@@ -143,7 +144,7 @@ static uint64_t cpu_ns(const hk_os_thread_t *thread) {
   struct timespec cpu;
   if (hk_sandbox_may_kill()) return hk_thread_call_cpu_ns(thread->number);
   if (clock_call(thread, &cpu) != 0) return 0;
-  return (uint64_t)cpu.tv_sec * UINT64_C(1000000000) + (uint64_t)cpu.tv_nsec;
+  return hk_timespec_to_ns(cpu);
 }
 
 static bool is_outside(const hk_os_thread_t *thread) {

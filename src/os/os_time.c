@@ -8,6 +8,7 @@
 #include "base/atomic.h"
 #include "os/os.h"
 #include "os/syscall.h"
+#include "os/timespec.h"
 #include "os/vdso.h"
 
 /* ---- Clocks. */
@@ -29,15 +30,9 @@ static struct timespec read_clock(long clock) {
   return now;
 }
 
-static uint64_t read_clock_ms(long clock) {
-  struct timespec now = read_clock(clock);
-  return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
+static uint64_t read_clock_ms(long clock) { return hk_timespec_to_ms(read_clock(clock)); }
 
-uint64_t hk_os_now_ns(void) {
-  struct timespec now = read_clock(CLOCK_MONOTONIC);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+uint64_t hk_os_now_ns(void) { return hk_timespec_to_ns(read_clock(CLOCK_MONOTONIC)); }
 
 uint64_t hk_os_coarse_ms(void) { return read_clock_ms(CLOCK_MONOTONIC_COARSE); }
 
@@ -46,7 +41,7 @@ uint64_t hk_os_thread_cpu_ns(void) {
   struct timespec now = {0, 0};
   if (hk_sandbox_may_kill()) return 0;
   (void)hk_syscall2(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  return hk_timespec_to_ns(now);
 }
 
 uint64_t hk_os_unix_ms(void) { return read_clock_ms(CLOCK_REALTIME); }
@@ -73,7 +68,7 @@ static bool has_slept(long answer) { return !hk_syscall_failed(answer) || answer
 
 /* Sleeps without a futex. Returns false when the system refuses. */
 static bool sleep_by_clock(uint64_t ns) {
-  struct timespec time = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+  struct timespec time = hk_timespec_of_ns(ns);
   return has_slept(hk_syscall2(SYS_nanosleep, (long)&time, 0)) ||
          has_slept(hk_syscall4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&time, 0)) ||
          has_slept(hk_syscall6(SYS_ppoll, 0, 0, (long)&time, 0, 0, 0));
@@ -98,7 +93,7 @@ static bool look_at_word(const uint32_t *word, uint32_t expected, uint64_t timeo
 }
 
 bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {
-  struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+  struct timespec timeout = hk_timespec_of_ms(timeout_ms);
   long answer = hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected, (long)&timeout);
   return !is_wait_refused(answer, word, expected) || look_at_word(word, expected, timeout_ms);
 }

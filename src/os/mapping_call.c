@@ -53,3 +53,7 @@ long hk_mapping_call_remap(uintptr_t start, size_t old_bytes, size_t new_bytes, 
 }
 
 #endif
+
+long hk_mapping_call_advise(void *start, size_t bytes, int advice) {
+  return hk_syscall3(SYS_madvise, (long)start, (long)bytes, advice);
+}

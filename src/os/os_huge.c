@@ -6,8 +6,8 @@
 #include "base/bits.h"
 #include "base/units.h"
 #include "os/huge_setting.h"
+#include "os/mapping_call.h"
 #include "os/os.h"
-#include "os/syscall.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -33,12 +33,8 @@ hk_os_huge_t hk_os_huge_setting(void) {
   return (hk_os_huge_t)(known - 1);
 }
 
-static bool advise(void *start, size_t bytes, int advice) {
-  return hk_syscall3(SYS_madvise, (long)start, (long)bytes, advice) == 0;
-}
-
 bool hk_os_huge_advise(void *start, size_t bytes, bool is_wanted) {
-  return advise(start, bytes, is_wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  return hk_mapping_call_advise(start, bytes, is_wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0;
 }
 
 void hk_os_huge_keep_small(void *start, size_t bytes) {
@@ -67,7 +63,7 @@ uint64_t hk_os_huge_touch(void *start) {
 
 bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns) {
   uint64_t before_ns = hk_os_thread_cpu_ns();
-  bool is_done = advise(start, bytes, MADV_COLLAPSE);
+  bool is_done = hk_mapping_call_advise(start, bytes, MADV_COLLAPSE) == 0;
   *cpu_ns = cpu_ns_since(before_ns);
   return is_done;
 }

@@ -42,14 +42,6 @@ static _Atomic(uintptr_t) small_hole;
 /* The lowest start of an aligned range; 0: none. Also a hint. */
 static _Atomic(uintptr_t) lowest_start;
 
-/* ---- Mappings. ------------------------------------------------------------------------------------------------- */
-
-static long call_madvise(void *start, size_t bytes, int advice) {
-  return hk_syscall3(SYS_madvise, (long)start, (long)bytes, advice);
-}
-
-static bool advise(void *start, size_t bytes, int advice) { return call_madvise(start, bytes, advice) == 0; }
-
 /* ---- Aligned ranges. ------------------------------------------------------------------------------------------- */
 
 /* How often reserve_below doubles its step: from the alignment to 2,048 times as much. */
@@ -240,18 +232,18 @@ bool hk_os_unmap(void *start, size_t bytes) {
 /* Purges locked memory, for which the kernel refuses MADV_DONTNEED. Kernels before 5.18 do not have this advice. A
  * filter that checks the advice may refuse it too, so the call is left out under a filter of the process's own. */
 static bool purge_locked(void *start, size_t bytes) {
-  return !hk_sandbox_is_own() && advise(start, bytes, MADV_DONTNEED_LOCKED);
+  return !hk_sandbox_is_own() && hk_mapping_call_advise(start, bytes, MADV_DONTNEED_LOCKED) == 0;
 }
 
 bool hk_os_purge(void *start, size_t bytes) {
-  long answer = call_madvise(start, bytes, MADV_DONTNEED);
+  long answer = hk_mapping_call_advise(start, bytes, MADV_DONTNEED);
   return answer == 0 || (answer == -EINVAL && purge_locked(start, bytes));
 }
 
 /* Tries one page: the range is one mapping. */
 bool hk_os_purge_if_locked(void *start, size_t bytes) {
   char *last_page = (char *)start + bytes - hk_os_page_size();
-  return call_madvise(last_page, hk_os_page_size(), MADV_DONTNEED) == -EINVAL && purge_locked(start, bytes);
+  return hk_mapping_call_advise(last_page, hk_os_page_size(), MADV_DONTNEED) == -EINVAL && purge_locked(start, bytes);
 }
 
 /* Set where the kernel does not have MADV_FREE (before 4.5). Such a kernel refuses it with the error that it has for
@@ -259,9 +251,10 @@ bool hk_os_purge_if_locked(void *start, size_t bytes) {
 static _Atomic(bool) is_lazy_unknown;
 
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
-  long answer = hk_load_relaxed(&is_lazy_unknown) ? -EINVAL : call_madvise(start, bytes, MADV_FREE);
+  long answer = hk_load_relaxed(&is_lazy_unknown) ? -EINVAL : hk_mapping_call_advise(start, bytes, MADV_FREE);
   if (answer == 0) return hk_os_purge_lazy;
-  if (!advise(start, bytes, MADV_DONTNEED)) return hk_os_purge(start, bytes) ? hk_os_purge_done : hk_os_purge_refused;
+  if (hk_mapping_call_advise(start, bytes, MADV_DONTNEED) != 0)
+    return hk_os_purge(start, bytes) ? hk_os_purge_done : hk_os_purge_refused;
   if (answer == -EINVAL) hk_store_relaxed(&is_lazy_unknown, true);
   return hk_os_purge_done;
 }
@@ -275,7 +268,7 @@ static _Atomic(bool) is_prefault_unknown;
 
 bool hk_os_prefault(void *start, size_t bytes) {
   if (hk_load_relaxed(&is_prefault_unknown)) return false;
-  long answer = call_madvise(start, bytes, MADV_POPULATE_WRITE);
+  long answer = hk_mapping_call_advise(start, bytes, MADV_POPULATE_WRITE);
   if (answer == -EINVAL) hk_store_relaxed(&is_prefault_unknown, true);
   return answer == 0;
 }
@@ -316,7 +309,9 @@ bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes) {
   return true;
 }
 
-bool hk_os_wipe_on_fork(void *start, size_t bytes) { return advise(start, bytes, MADV_WIPEONFORK); }
+bool hk_os_wipe_on_fork(void *start, size_t bytes) {
+  return hk_mapping_call_advise(start, bytes, MADV_WIPEONFORK) == 0;
+}
 
 /* ---- The end. -------------------------------------------------------------------------------------------------- */
 

@@ -135,8 +135,8 @@ bool hk_local_socket_write(const hk_local_socket_t *socket, int file, const char
     if (count != -EINTR && count != -EAGAIN) return false;
     uint64_t now_ms = hk_os_coarse_ms();
     if (now_ms >= end_ms || !may_go_on()) return false;
-    struct pollfd room = {.fd = file, .events = POLLOUT};
-    if (!hk_local_socket_wait(&room, 1, hk_smaller(end_ms - now_ms, WRITE_STEP_MS))) return false;
+    struct pollfd writable = {.fd = file, .events = POLLOUT};
+    if (!hk_local_socket_wait(&writable, 1, hk_smaller(end_ms - now_ms, WRITE_STEP_MS))) return false;
   }
   return true;
 }

@@ -25,10 +25,10 @@ static bool join(hk_format_t *to, const char *text) {
   return to->length - before == length;
 }
 
-static bool open_file(hk_memory_group_room_t *room, const char *root, const char *name) {
+static bool open_file(hk_memory_group_buffers_t *buffers, const char *root, const char *name) {
   hk_format_t text;
-  hk_format_init(&text, room->path, sizeof(room->path));
-  return join(&text, root) && join(&text, name) && hk_kernel_file_open(&room->reader, room->path);
+  hk_format_init(&text, buffers->path, sizeof(buffers->path));
+  return join(&text, root) && join(&text, name) && hk_kernel_file_open(&buffers->reader, buffers->path);
 }
 
 /* ---- The group's name. */
@@ -46,21 +46,22 @@ static const char *name_in(const char *line, bool is_version_1) {
   return hk_text_lists(controllers, "memory") ? after_colon(controllers) : NULL;
 }
 
-static bool find_name_in(hk_memory_group_room_t *room, bool is_version_1, const char *root, const char *file) {
-  if (!open_file(room, root, file)) return false;
+static bool find_name_in(hk_memory_group_buffers_t *buffers, bool is_version_1, const char *root, const char *file) {
+  if (!open_file(buffers, root, file)) return false;
   const char *found = NULL;
-  while (found == NULL && hk_kernel_file_line(&room->reader, room->line)) found = name_in(room->line, is_version_1);
-  hk_kernel_file_close(&room->reader);
-  return found != NULL && found[0] == '/' && copy_until(room->name, found, '\0');
+  while (found == NULL && hk_kernel_file_line(&buffers->reader, buffers->line))
+    found = name_in(buffers->line, is_version_1);
+  hk_kernel_file_close(&buffers->reader);
+  return found != NULL && found[0] == '/' && copy_until(buffers->name, found, '\0');
 }
 
 /* After the end of its first thread the process is in the root of each version 1 hierarchy, by its own file. The memory
  * counts for the group that it was in, which its other threads are in. */
-static bool find_name(hk_memory_group_room_t *room, bool is_version_1, const char *root) {
-  if (!find_name_in(room, is_version_1, root, "/proc/self/cgroup")) return false;
-  bool may_be_over = is_version_1 && room->name[1] == '\0';
-  if (may_be_over && !find_name_in(room, is_version_1, root, "/proc/thread-self/cgroup")) {
-    return copy_until(room->name, "/", '\0'); /* old kernels have no such file */
+static bool find_name(hk_memory_group_buffers_t *buffers, bool is_version_1, const char *root) {
+  if (!find_name_in(buffers, is_version_1, root, "/proc/self/cgroup")) return false;
+  bool may_be_over = is_version_1 && buffers->name[1] == '\0';
+  if (may_be_over && !find_name_in(buffers, is_version_1, root, "/proc/thread-self/cgroup")) {
+    return copy_until(buffers->name, "/", '\0'); /* old kernels have no such file */
   }
   return true;
 }
@@ -114,17 +115,17 @@ static const char *way_to(const char *group, const char *shown) {
 
 /* Takes the group's folder from a line of mountinfo. Returns false when the mount does not show the group, and when the
  * folder's name is too long. */
-static bool take_mount(hk_memory_group_room_t *room, const char *root, hk_memory_group_t *group) {
-  const char *field = next_field(next_field(next_field(room->line)));
-  if (field[0] != '/' || !copy_until(room->shown, field, ' ')) return false;
-  if (!copy_until(room->mount, next_field(field), ' ')) return false;
-  unescape(room->shown);
-  unescape(room->mount);
-  const char *way = way_to(room->name, room->shown);
+static bool take_mount(hk_memory_group_buffers_t *buffers, const char *root, hk_memory_group_t *group) {
+  const char *field = next_field(next_field(next_field(buffers->line)));
+  if (field[0] != '/' || !copy_until(buffers->shown, field, ' ')) return false;
+  if (!copy_until(buffers->mount, next_field(field), ' ')) return false;
+  unescape(buffers->shown);
+  unescape(buffers->mount);
+  const char *way = way_to(buffers->name, buffers->shown);
   if (way == NULL) return false;
   hk_format_t path;
   hk_format_init(&path, group->path, sizeof(group->path));
-  if (!join(&path, root) || !join(&path, room->mount)) return false;
+  if (!join(&path, root) || !join(&path, buffers->mount)) return false;
   group->top = path.length;
   if (!join(&path, way)) return false;
   group->length = path.length;
@@ -132,16 +133,17 @@ static bool take_mount(hk_memory_group_room_t *room, const char *root, hk_memory
 }
 
 /* After the end of its first thread the process has no mounts: the kernel refuses to open its file. */
-static bool open_mounts(hk_memory_group_room_t *room, const char *root) {
-  return open_file(room, root, "/proc/self/mountinfo") || open_file(room, root, "/proc/thread-self/mountinfo");
+static bool open_mounts(hk_memory_group_buffers_t *buffers, const char *root) {
+  return open_file(buffers, root, "/proc/self/mountinfo") || open_file(buffers, root, "/proc/thread-self/mountinfo");
 }
 
-bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room) {
-  if (!find_name(room, is_version_1, root) || !open_mounts(room, root)) return false;
+bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root,
+                          hk_memory_group_buffers_t *buffers) {
+  if (!find_name(buffers, is_version_1, root) || !open_mounts(buffers, root)) return false;
   bool found = false;
-  while (!found && hk_kernel_file_line(&room->reader, room->line)) {
-    found = is_mount(room->line, is_version_1) && take_mount(room, root, group);
+  while (!found && hk_kernel_file_line(&buffers->reader, buffers->line)) {
+    found = is_mount(buffers->line, is_version_1) && take_mount(buffers, root, group);
   }
-  hk_kernel_file_close(&room->reader);
+  hk_kernel_file_close(&buffers->reader);
   return found;
 }

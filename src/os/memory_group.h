@@ -25,10 +25,11 @@ typedef struct {
   char name[HK_MEMORY_GROUP_PATH_BYTES]; /* of the group */
   char shown[HK_MEMORY_GROUP_PATH_BYTES];
   char mount[HK_MEMORY_GROUP_PATH_BYTES];
-} hk_memory_group_room_t;
+} hk_memory_group_buffers_t;
 
 /* Finds the process's group by /proc, of version 1 or 2 of the kernel's interface. Returns false when there is
  * none. `root` stands before every path: "" except in tests. */
-bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room);
+bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root,
+                          hk_memory_group_buffers_t *buffers);
 
 #endif /* HK_OS_MEMORY_GROUP_H */

@@ -17,7 +17,7 @@
 /* One group's folder: the first `length` bytes of the path. */
 typedef struct {
   const hk_memory_limit_place_t *place;
-  hk_memory_limit_room_t *room;
+  hk_memory_limit_buffers_t *buffers;
   size_t length;
   bool is_short; /* a file could not be opened for want of descriptors or memory */
 } folder_t;
@@ -25,11 +25,11 @@ typedef struct {
 /* ---- A number in a file. */
 
 static bool open_in(folder_t *folder, const char *name) {
-  hk_kernel_file_t *reader = &folder->room->limit.reader;
-  char *path = folder->room->limit.path;
+  hk_kernel_file_t *reader = &folder->buffers->limit.reader;
+  char *path = folder->buffers->limit.path;
   __builtin_memcpy(path, folder->place->group.path, folder->length);
   hk_format_t text;
-  hk_format_init(&text, path + folder->length, sizeof(folder->room->limit.path) - folder->length);
+  hk_format_init(&text, path + folder->length, sizeof(folder->buffers->limit.path) - folder->length);
   hk_format_print(&text, "/%s", name);
   if (hk_kernel_file_open(reader, path)) return true;
   folder->is_short |= reader->file == -EMFILE || reader->file == -ENFILE || reader->file == -ENOMEM;
@@ -39,8 +39,8 @@ static bool open_in(folder_t *folder, const char *name) {
 /* Reads the number behind `label` at the start of a line. Returns false when there is none. */
 static bool read_number(folder_t *folder, const char *name, const char *label, size_t *number) {
   if (!open_in(folder, name)) return false;
-  hk_kernel_file_t *reader = &folder->room->limit.reader;
-  char *line = folder->room->limit.line;
+  hk_kernel_file_t *reader = &folder->buffers->limit.reader;
+  char *line = folder->buffers->limit.line;
   bool found = false;
   while (!found && hk_kernel_file_line(reader, line)) {
     const char *rest = hk_text_after(line, label);
@@ -89,12 +89,12 @@ static bool read_group(folder_t *folder, hk_os_memory_limit_t *found) {
 /* ---- All of them. */
 
 /* Records the groups with a limit, from the process's own up to the highest visible one. */
-static void find_levels(hk_memory_limit_place_t *place, hk_memory_limit_room_t *room) {
+static void find_levels(hk_memory_limit_place_t *place, hk_memory_limit_buffers_t *buffers) {
   const hk_memory_group_t *group = &place->group;
   size_t length = group->length;
   place->level_count = 0;
   while (place->level_count < HK_MEMORY_LIMIT_LEVELS) {
-    folder_t folder = {.place = place, .room = room, .length = length};
+    folder_t folder = {.place = place, .buffers = buffers, .length = length};
     hk_os_memory_limit_t found;
     if (read_group(&folder, &found)) place->level[place->level_count++] = length;
     if (length <= group->top) return;
@@ -103,16 +103,17 @@ static void find_levels(hk_memory_limit_place_t *place, hk_memory_limit_room_t *
   }
 }
 
-static bool find(hk_memory_limit_place_t *place, bool is_version_1, const char *root, hk_memory_limit_room_t *room) {
+static bool find(hk_memory_limit_place_t *place, bool is_version_1, const char *root,
+                 hk_memory_limit_buffers_t *buffers) {
   place->is_version_1 = is_version_1;
-  if (!hk_memory_group_find(&place->group, is_version_1, root, &room->group)) return false;
-  find_levels(place, room);
+  if (!hk_memory_group_find(&place->group, is_version_1, root, &buffers->group)) return false;
+  find_levels(place, buffers);
   return place->level_count > 0;
 }
 
 /* Where both versions are mounted, one of them manages memory: the other has no files about it. */
-bool hk_memory_limit_find(hk_memory_limit_place_t *place, const char *root, hk_memory_limit_room_t *room) {
-  return find(place, true, root, room) || find(place, false, root, room);
+bool hk_memory_limit_find(hk_memory_limit_place_t *place, const char *root, hk_memory_limit_buffers_t *buffers) {
+  return find(place, true, root, buffers) || find(place, false, root, buffers);
 }
 
 static size_t room_in(const hk_os_memory_limit_t *found) {
@@ -120,11 +121,11 @@ static size_t room_in(const hk_os_memory_limit_t *found) {
 }
 
 bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_limit_t *found,
-                          hk_memory_limit_room_t *room) {
+                          hk_memory_limit_buffers_t *buffers) {
   *found = (hk_os_memory_limit_t){0};
   bool is_short = false;
   for (unsigned i = 0; i < place->level_count; i++) {
-    folder_t folder = {.place = place, .room = room, .length = place->level[i]};
+    folder_t folder = {.place = place, .buffers = buffers, .length = place->level[i]};
     hk_os_memory_limit_t group = {0};
     bool has_limit = read_group(&folder, &group);
     is_short |= folder.is_short;
@@ -146,12 +147,12 @@ static unsigned permille_in(const char *line) {
 }
 
 unsigned hk_memory_limit_stalled(const hk_memory_limit_place_t *place, const char *otherwise,
-                                 hk_memory_limit_room_t *room) {
-  folder_t folder = {.place = place, .room = room, .length = place->group.length};
-  hk_kernel_file_t *reader = &room->limit.reader;
+                                 hk_memory_limit_buffers_t *buffers) {
+  folder_t folder = {.place = place, .buffers = buffers, .length = place->group.length};
+  hk_kernel_file_t *reader = &buffers->limit.reader;
   bool has_own = place->level_count > 0 && !place->is_version_1 && open_in(&folder, "memory.pressure");
   if (!has_own && !hk_kernel_file_open(reader, otherwise)) return 0;
-  char *line = room->limit.line;
+  char *line = buffers->limit.line;
   unsigned permille = hk_kernel_file_line(reader, line) ? permille_in(line) : 0;
   hk_kernel_file_close(reader);
   return permille;

@@ -21,13 +21,13 @@
 
 /* The working memory of a read, mapped while the read lasts (see memory_group.h). */
 typedef union {
-  hk_memory_group_room_t group;
+  hk_memory_group_buffers_t group;
   struct {
     hk_kernel_file_t reader;
     char line[HK_KERNEL_LINE_BYTES];
     char path[HK_MEMORY_GROUP_PATH_BYTES + HK_MEMORY_LIMIT_NAME_BYTES];
   } limit;
-} hk_memory_limit_room_t;
+} hk_memory_limit_buffers_t;
 
 typedef struct {
   hk_memory_group_t group;
@@ -37,17 +37,17 @@ typedef struct {
 } hk_memory_limit_place_t;
 
 /* Finds the process's limits. Returns false when there is none. `root` stands before every path: "" except in tests. */
-bool hk_memory_limit_find(hk_memory_limit_place_t *place, const char *root, hk_memory_limit_room_t *room);
+bool hk_memory_limit_find(hk_memory_limit_place_t *place, const char *root, hk_memory_limit_buffers_t *buffers);
 
-/* Reads the limits anew, for they change, and stores the one that leaves the least room, without `stalled_permille`;
+/* Reads the limits anew, for they change, and stores the one that leaves the least buffers, without `stalled_permille`;
  * `limit_bytes` is 0 when no limit can be read. Returns false when a file could not be opened for want of descriptors
  * or memory. */
 bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_limit_t *found,
-                          hk_memory_limit_room_t *room);
+                          hk_memory_limit_buffers_t *buffers);
 
 /* Returns how much of the last ten seconds some task waited for memory, in permille: from the group's file on pressure,
  * or from the file `otherwise` where the group has none. Returns 0 when neither can be read. */
 unsigned hk_memory_limit_stalled(const hk_memory_limit_place_t *place, const char *otherwise,
-                                 hk_memory_limit_room_t *room);
+                                 hk_memory_limit_buffers_t *buffers);
 
 #endif /* HK_OS_MEMORY_LIMIT_H */

@@ -17,11 +17,11 @@ static _Atomic(int) stage = not_found_yet;
 
 /* Finds the place of the limits once. Returns false while another thread searches. In a child of fork that began during
  * the search it stays false: such a child has no limit. */
-static bool has_place(hk_memory_limit_room_t *room) {
+static bool has_place(hk_memory_limit_buffers_t *buffers) {
   int expected = not_found_yet;
   if (hk_load_acquire(&stage) == found_place) return true;
   if (!hk_publish_once(&stage, &expected, (int)being_found)) return expected == found_place;
-  (void)hk_memory_limit_find(&place, "", room); /* a place without limits has no levels */
+  (void)hk_memory_limit_find(&place, "", buffers); /* a place without limits has no levels */
   hk_store_release(&stage, found_place);
   return true;
 }
@@ -34,9 +34,9 @@ typedef struct {
 /* Has the working memory of the read in its frame. */
 static void look(void *context) {
   look_t *request = context;
-  hk_memory_limit_room_t room;
-  if (!has_place(&room) || !hk_memory_limit_read(&place, request->limit, &room)) return;
-  request->limit->stalled_permille = hk_memory_limit_stalled(&place, "/proc/pressure/memory", &room);
+  hk_memory_limit_buffers_t buffers;
+  if (!has_place(&buffers) || !hk_memory_limit_read(&place, request->limit, &buffers)) return;
+  request->limit->stalled_permille = hk_memory_limit_stalled(&place, "/proc/pressure/memory", &buffers);
   request->is_told = true;
 }
 

@@ -33,13 +33,13 @@ static void check_limit(const hk_os_memory_limit_t *found) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static hk_memory_limit_room_t room;
+  static hk_memory_limit_buffers_t buffers;
   static hk_memory_limit_place_t place, again;
   kernel_text_load(data, size);
   memset(&place, 0, sizeof place);
   memset(&again, 0, sizeof again);
-  bool is_found = hk_memory_limit_find(&place, ROOT, &room);
-  FUZZ_CHECK(is_found == hk_memory_limit_find(&again, ROOT, &room));
+  bool is_found = hk_memory_limit_find(&place, ROOT, &buffers);
+  FUZZ_CHECK(is_found == hk_memory_limit_find(&again, ROOT, &buffers));
   FUZZ_CHECK(kernel_text_open_count() == 0);
   if (is_found) {
     check_group(&place.group);
@@ -49,11 +49,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   check_levels(&place);
 
   hk_os_memory_limit_t found, same;
-  FUZZ_CHECK(hk_memory_limit_read(&place, &found, &room) && hk_memory_limit_read(&place, &same, &room));
+  FUZZ_CHECK(hk_memory_limit_read(&place, &found, &buffers) && hk_memory_limit_read(&place, &same, &buffers));
   FUZZ_CHECK(found.limit_bytes == same.limit_bytes && found.use_bytes == same.use_bytes);
   FUZZ_CHECK(is_found || found.limit_bytes == 0);
   check_limit(&found);
-  FUZZ_CHECK(hk_memory_limit_stalled(&place, ROOT "/proc/pressure/memory", &room) <= PERMILLE_MAX);
+  FUZZ_CHECK(hk_memory_limit_stalled(&place, ROOT "/proc/pressure/memory", &buffers) <= PERMILLE_MAX);
   FUZZ_CHECK(kernel_text_open_count() == 0);
   return 0;
 }

@@ -57,12 +57,12 @@ class MemoryLimit : public testing::Test {
           "cache 1\ninactive_file 7\ntotal_cache 2\ntotal_inactive_file " + std::to_string(inactive) + "\n");
   }
 
-  bool Find() { return hk_memory_limit_find(&place_, root_.path().c_str(), &room_); }
+  bool Find() { return hk_memory_limit_find(&place_, root_.path().c_str(), &buffers_); }
 
   // Reads the limit; 0 is none.
   hk_os_memory_limit_t Read() {
     hk_os_memory_limit_t found = {77, 77, 77};
-    EXPECT_TRUE(hk_memory_limit_read(&place_, &found, &room_));
+    EXPECT_TRUE(hk_memory_limit_read(&place_, &found, &buffers_));
     return found;
   }
 
@@ -74,12 +74,12 @@ class MemoryLimit : public testing::Test {
   }
 
   unsigned Stalled(const std::string &otherwise = "nowhere") {
-    return hk_memory_limit_stalled(&place_, (root_ / otherwise).c_str(), &room_);
+    return hk_memory_limit_stalled(&place_, (root_ / otherwise).c_str(), &buffers_);
   }
 
   const hk_test::Folder root_;
   hk_memory_limit_place_t place_ = {};
-  hk_memory_limit_room_t room_ = {};
+  hk_memory_limit_buffers_t buffers_ = {};
 };
 
 TEST_F(MemoryLimit, AGroupOfVersion2HasItsLimitAndUse) {
@@ -369,7 +369,7 @@ TEST_F(MemoryLimit, WithoutADescriptorItCannotBeTold) {
   rlimit none = {0, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   hk_os_memory_limit_t found;
-  bool is_told = hk_memory_limit_read(&place_, &found, &room_);
+  bool is_told = hk_memory_limit_read(&place_, &found, &buffers_);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_FALSE(is_told);
   EXPECT_EQ(Read().limit_bytes, 5000000u);

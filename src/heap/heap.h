@@ -60,7 +60,7 @@ typedef struct {
   hk_heap_t *owner; /* NULL: the batch is empty */
   hk_block_t *first;
   hk_block_t *last;
-  ptrdiff_t room; /* the weight that the batch may still take: remote.h */
+  ptrdiff_t left_bytes; /* the weight that the batch may still take: remote.h */
 } hk_outgoing_t;
 
 /* The additional state of a bin, and of a heap, while the heap is sampled: sample_countdown.h. */

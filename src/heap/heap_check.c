@@ -167,7 +167,7 @@ static unsigned check_mid_bin(hk_heap_t *heap, unsigned class_index) {
   if (is_metered) {
     check_metered(heap, class_index, length);
   } else {
-    HK_REQUIRE(length + list->countdown == room, "a mid bin's list and what is left of its room are its room");
+    HK_REQUIRE(length + list->countdown == room, "a mid bin's list and countdown add up to its room");
   }
   for (const hk_block_t *block = list->free; block != HK_LIST_END; block = hk_block_next(block)) {
     const hk_slab_t *slab = hk_slab_of(block);
@@ -268,7 +268,7 @@ void hk_heap_check_spare(const hk_heap_t *heap) {
 
 static void check_outbox(const hk_outgoing_t *batch) {
   if (batch->owner == NULL) return;
-  HK_REQUIRE(batch->room > 0, "a batch that is full is sent at once");
+  HK_REQUIRE(batch->left_bytes > 0, "a batch that is full is sent at once");
   HK_REQUIRE(batch->first != NULL && batch->last != NULL, "a batch has blocks");
 }
 

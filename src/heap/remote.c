@@ -51,8 +51,8 @@ static size_t batch_bytes(hk_heap_t *heap) {
 }
 
 /* Counts a batch that was sent. Threads may overwrite each other's counts. */
-static void note_waiting(hk_heap_t *heap, hk_heap_t *owner, ptrdiff_t room) {
-  ptrdiff_t sent_bytes = (ptrdiff_t)batch_bytes(heap) - room; /* by the bytes that a batch may have now */
+static void note_waiting(hk_heap_t *heap, hk_heap_t *owner, ptrdiff_t left_bytes) {
+  ptrdiff_t sent_bytes = (ptrdiff_t)batch_bytes(heap) - left_bytes; /* by the bytes that a batch may have now */
   if (sent_bytes < (ptrdiff_t)HK_KIB) return;
   uint32_t before = hk_load_relaxed(&owner->shared.waiting),
            waiting = before + (uint32_t)(sent_bytes / (ptrdiff_t)HK_KIB);
@@ -70,7 +70,7 @@ HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   hk_bump_relaxed(&heap->batch_count, (uint32_t)-1);
   hk_keep_store_order();
   (void)hk_remote_post(owner, batch->first, batch->last);
-  note_waiting(heap, owner, batch->room);
+  note_waiting(heap, owner, batch->left_bytes);
   if (heap->is_visited) {
     heap->has_sent_to_idle = heap->has_sent_to_idle || hk_heap_life(owner) == hk_heap_idle;
   } else {
@@ -91,11 +91,11 @@ HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *
                               uint32_t weight) {
   if (batch->owner != NULL) send(heap, batch);
   hk_remote_link(block, HK_LIST_END);
-  *batch = (hk_outgoing_t){.first = block, .last = block, .room = (ptrdiff_t)batch_bytes(heap) - weight};
+  *batch = (hk_outgoing_t){.first = block, .last = block, .left_bytes = (ptrdiff_t)batch_bytes(heap) - weight};
   hk_bump_relaxed(&heap->batch_count, 1);
   hk_keep_store_order(); /* a child of fork must not find an owner without a chain for it, or without its count */
   batch->owner = owner;
-  if (batch->room <= 0) send(heap, batch);
+  if (batch->left_bytes <= 0) send(heap, batch);
 }
 
 /* A thread that walks a chain waits for each block's line, which another core has: the link to the next block comes
@@ -127,8 +127,8 @@ HK_INLINE void gather(hk_heap_t *heap, hk_heap_t *owner, const hk_slab_t *slab, 
   hk_remote_link(block, batch->first);
   hk_keep_store_order(); /* a child of fork must not find a chain that leads to a block before it is linked */
   batch->first = block;
-  batch->room -= weight;
-  if (HK_UNLIKELY(batch->room <= 0)) send(heap, batch);
+  batch->left_bytes -= weight;
+  if (HK_UNLIKELY(batch->left_bytes <= 0)) send(heap, batch);
 }
 
 void hk_remote_free(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *block) {

@@ -28,19 +28,20 @@ static void flush(list_t *list) {
   hk_format_init(&list->text, list->chunk, sizeof(list->chunk));
 }
 
-static hk_format_t *room(list_t *list) {
+/* Returns the text, which then has room for SPARE_BYTES more. */
+static hk_format_t *with_room(list_t *list) {
   if (list->text.length > CHUNK_BYTES - SPARE_BYTES) flush(list);
   return &list->text;
 }
 
-static void put(list_t *list, const char *text) { hk_format_text(room(list), text); }
+static void put(list_t *list, const char *text) { hk_format_text(with_room(list), text); }
 
 static void put_field(list_t *list, const char *name, uint64_t value) {
-  hk_format_print(room(list), ",\"%s\":%u", name, value);
+  hk_format_print(with_room(list), ",\"%s\":%u", name, value);
 }
 
 static void put_address_field(list_t *list, const char *name, uint64_t value) {
-  hk_format_print(room(list), "\"%s\":\"%p\",", name, (uintptr_t)value);
+  hk_format_print(with_room(list), "\"%s\":\"%p\",", name, (uintptr_t)value);
 }
 
 /* ---- Sites. */
@@ -49,7 +50,7 @@ static void put_frames(list_t *list, const hk_site_t *site) {
   uintptr_t frames[HK_SITE_FRAMES_MAX];
   unsigned count = hk_site_frames(site, frames);
   for (unsigned i = 0; i < count; i++) {
-    hk_format_print(room(list), i == 0 ? "\"%p\"" : ",\"%p\"", frames[i]);
+    hk_format_print(with_room(list), i == 0 ? "\"%p\"" : ",\"%p\"", frames[i]);
   }
 }
 
@@ -57,7 +58,7 @@ static void put_frames(list_t *list, const hk_site_t *site) {
 static void put_lifetimes(list_t *list, const hk_site_t *site) {
   put(list, ",\"lifetimes\":");
   for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) {
-    hk_format_print(room(list), i == 0 ? "[%u" : ",%u", hk_site_lifetime(site, i));
+    hk_format_print(with_room(list), i == 0 ? "[%u" : ",%u", hk_site_lifetime(site, i));
   }
   put(list, "]");
 }
@@ -66,7 +67,7 @@ static void put_lifetimes(list_t *list, const hk_site_t *site) {
 static void put_label(list_t *list, const hk_site_t *site) {
   const hk_site_label_t *label = hk_site_label(site);
   if (label == NULL) return;
-  hk_format_print(room(list), ",\"%s\":\"", label->is_tag ? "tag" : "heap");
+  hk_format_print(with_room(list), ",\"%s\":\"", label->is_tag ? "tag" : "heap");
   for (const char *name = label->name; *name != '\0'; name++) {
     char text[] = {*name, '\0'};
     if (*name == '"' || *name == '\\') put(list, "\\");
@@ -95,7 +96,7 @@ static void put_site(list_t *list, const hk_site_t *site, const char **before) {
   put_lifetimes(list, site);
   put_label(list, site);
   if (list->has_pinned) {
-    hk_format_print(room(list), ",\"pinned\":{\"bytes\":%u}}", site->pinned_bytes);
+    hk_format_print(with_room(list), ",\"pinned\":{\"bytes\":%u}}", site->pinned_bytes);
   } else {
     put(list, ",\"pinned\":null}");
   }
@@ -130,7 +131,7 @@ static void put_build_id(list_t *list, uintptr_t header) {
   char text[HK_BUILD_ID_TEXT_BYTES];
   size_t length = hk_module_build_id(header, text);
   if (length > 0) {
-    hk_format_print(room(list), "\"build_id\":\"%s\"}", text);
+    hk_format_print(with_room(list), "\"build_id\":\"%s\"}", text);
   } else {
     put(list, "\"build_id\":null}");
   }

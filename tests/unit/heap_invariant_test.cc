@@ -169,8 +169,8 @@ HK_FRESH_TEST(HeapInvariantDeathTest, MidBins) {
   hk_free_list_t *bin = &at.heap->bin[kMid];
   ASSERT_NE(bin->free, HK_LIST_END);
   EXPECT_WALK_NOTICES(bin->countdown = 0, "a mid bin that is full is spilled at once");
-  EXPECT_WALK_NOTICES(bin->countdown++, "a mid bin's list and what is left of its room are its room");
-  EXPECT_WALK_NOTICES(at.heap->state[kMid].room++, "a mid bin's list and what is left of its room are its room");
+  EXPECT_WALK_NOTICES(bin->countdown++, "a mid bin's list and countdown add up to its room");
+  EXPECT_WALK_NOTICES(at.heap->state[kMid].room++, "a mid bin's list and countdown add up to its room");
   EXPECT_WALK_NOTICES(
       {
         at.heap->bin[kMid + 1].free = bin->free;
@@ -334,7 +334,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, Outboxes) {
   hk_outgoing_t *batch = heap->outbox;
   while (batch->owner == nullptr) batch++;
   MakeDue(heap);
-  EXPECT_NOTICED(batch->room = 0, hk_heap_check(heap), "a batch that is full is sent at once");
+  EXPECT_NOTICED(batch->left_bytes = 0, hk_heap_check(heap), "a batch that is full is sent at once");
   EXPECT_NOTICED(batch->last = nullptr, hk_heap_check(heap), "a batch has blocks");
   EXPECT_NOTICED({}, hk_heap_give_back(heap), "a heap that is given back has sent its batches");
   hk_remote_flush(heap);

@@ -1,7 +1,9 @@
-/* heap/carve.h - L4. Carves: cuts blocks out of memory of a span that was not handed out yet. They come in the order of
- * addresses; a span's first ones begin at a place of the first page that depends on the slab, and those before it come
- * last. In a hardened build they come in a random order within groups of neighbours. For the thread that has the
- * heap. */
+/* heap/carve.h - L4. Carves: makes blocks of memory of a span for the first time. For the thread that has the heap.
+ *
+ * A bin gets new blocks in the order of their addresses. The first carving of a span begins inside its first page, at a
+ * place that depends on the slab. The blocks before that place come last. In a hardened build neighbours come in a
+ * random order, in groups.
+ */
 #ifndef HK_HEAP_CARVE_H
 #define HK_HEAP_CARVE_H
 

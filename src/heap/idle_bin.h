@@ -1,6 +1,6 @@
-/* heap/idle_bin.h - L4. Idle bins: those that a heap has not refilled for long. A heap that is about to be larger than
- * ever flushes one of them first, if it has had refills enough since the last flush, and its slabs serve. So a program
- * that goes from one size to the next keeps the memory of few sizes, not of all.
+/* heap/idle_bin.h - L4. Idle bins: those that a heap has not refilled for long. A heap that is about to have more slabs
+ * than ever first flushes one of them, and uses the slabs that this frees. It does so only after some refills since the
+ * last flush. So a program that goes from one size to the next keeps the memory of few sizes, not of all.
  *
  * The bins are looked at in turn, as pages are by the clock algorithm (F. J. Corbato, A Paging Experiment with the
  * Multics System, 1968). A bin that was refilled since the last look is passed over once. All functions are for the

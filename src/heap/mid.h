@@ -11,12 +11,15 @@
  * use. It is spilled whole, since its blocks keep spans from being released, and its room halves. An idle bin's list is
  * spilled whole too (idle_bin.h), and its room stays.
  *
- * While a heap is sampled (sample_countdown.h), its mid bins are *metered* between slow paths: the countdown counts
- * frees alone, since a pop adds pop_step, which is 0. So its end bounds the pops, as it does in a tiny class, and
- * a count of the list tells how many there were: pops and length add up to the frees and the length before. It ends at
- * the next sample, or after `interval` frees, because nothing else shows that the list is full. Where the sample lies
- * within the list, the blocks behind it are set aside, and each block that is freed is set aside too. Slow paths of the
- * class unmeter the bin, and meter it again at their end.
+ * While a heap is sampled (sample_countdown.h), its mid bins are *metered* between slow paths: pop_step is 0, so the
+ * countdown counts frees alone, as a tiny class's does. The number of pops follows from the list's length now:
+ *
+ *   pops = length before + frees - length now
+ *
+ * No more blocks can be popped than the length before and the frees. So the countdown is set to end where these reach
+ * the next sample. It ends after `interval` frees at the latest, since nothing else shows that the list is full. If the
+ * sample lies within the list, the blocks behind it are set aside, and so is each block that is freed. Slow paths of
+ * the class unmeter the bin, and meter it again at their end.
  *
  *   partial: in its bin's partial list, because its own list has blocks
  *   else:    every carved block is in use, a remote free under way, or in the bin

@@ -1,5 +1,6 @@
-/* space/apart.h - L3. Free memory that a hardened build keeps apart from the sums of space/dirty.h: the slabs of each
- * class (class_slabs.h) and freed mappings (lone_mapping.h). Says how much may be kept, also near a limit on memory. */
+/* space/apart.h - L3. Free memory that a hardened build keeps apart: the sums of space/dirty.h do not count it. There
+ * are two kinds: the slabs of each class (class_slabs.h) and freed mappings (lone_mapping.h). Says how much of them may
+ * be kept, also near a limit on memory. */
 #ifndef HK_SPACE_APART_H
 #define HK_SPACE_APART_H
 

@@ -1,6 +1,6 @@
 /* space/end_guard.h - L3. End guards: in a hardened build a slab of inaccessible addresses lies behind new slabs, so
- * that an overflow ends there. The descriptor of these addresses says so. Most go back to the system with the slabs
- * before them: otherwise each superslab that comes and goes would leave a mapping behind. */
+ * that an overflow ends there. The state of its descriptor is hk_slab_guard. hk_purge_unmap (space/purge.h) unmaps an
+ * end guard with the slabs before it: otherwise each superslab that comes and goes would leave a mapping behind. */
 #ifndef HK_SPACE_END_GUARD_H
 #define HK_SPACE_END_GUARD_H
 

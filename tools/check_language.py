@@ -4,7 +4,7 @@
     columns     no line of a source, a test, a tool or a document has more than 120 columns
     calques     no sentence has a clause or a stand-in for its subject (CALQUES has the patterns)
     terms       a term that is **bold** in docs/design.md or src/README.md is in docs/glossary.md
-    names       no identifier of src has a word that the glossary's terms have replaced
+    names       no identifier of src has a word that the glossary's terms have replaced, or one for persons
     figures     a figure in README.md or docs/design.md is in an experiment's note, a result, a test or the code
     words       docs/design.md is no longer than a newcomer reads at once (MOST_WORDS)
 
@@ -40,10 +40,11 @@ CLEAN: dict[str, tuple[str, ...]] = {
     "words": ("docs/design.md",),
 }
 
-# The words that terms have replaced: whole words of identifiers, or several with the lines between them.
+# The words that terms have replaced, and words for persons: whole words of identifiers, or several with the lines
+# between them.
 OLD_NAMES = (
     *("sink", "shelf", "bell", "surplus", "trough", "misfit", "trail", "spot", "rescue", "purger", "tend", "home"),
-    *("huge_wish", "far_bytes"),
+    *("huge_wish", "far_bytes", "wants", "ignorant"),
 )
 # The files that list them on purpose, for readers of old names.
 LISTS_OF_OLD_NAMES = ("src/policy/old_figure.def", "src/policy/old_option.def")

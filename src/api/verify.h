@@ -40,7 +40,8 @@ hk_finding_t hk_verify(const void *address);
 hk_finding_t hk_verify_any(const void *address);
 
 /* hk_verify_any that also finds the large block or free extent around an address without a descriptor. Slow; for
- * messages. */
+ * messages. Unlike hk_address_class_of (address_class.h), it finds guarded blocks and freed samples, and returns the
+ * bytes that the program may use. */
 hk_finding_t hk_verify_thoroughly(const void *address);
 
 #endif /* HK_API_VERIFY_H */

@@ -30,7 +30,7 @@ SHOWN uint64_t hk_replay_learner(const uint64_t *time_ms, const uint64_t *in_use
 typedef struct {
   hk_learn_t learn;
   size_t top_bytes;  /* in use and dirty */
-  size_t peak_bytes; /* of the bytes in use: above it, memory is new to every strategy */
+  size_t peak_bytes; /* of the bytes in use: above it, memory is new to every candidate */
   uint64_t cost;     /* in KiB x ms */
 } replay_t;
 

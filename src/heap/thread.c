@@ -27,12 +27,14 @@ static HK_THREAD_LOCAL uint16_t free_count;
 
 static HK_THREAD_LOCAL bool has_attached;
 
-static HK_COLD bool look_for_end(void) {
+static HK_COLD bool look_for_exit_handler(void) {
   prospect = hk_os_thread_is_of_c_library() ? has_exit_handler : is_without_heap;
   return prospect == has_exit_handler;
 }
 
-bool hk_thread_is_leaving(void) { return prospect == not_known ? !look_for_end() : prospect == is_without_heap; }
+bool hk_thread_is_leaving(void) {
+  return prospect == not_known ? !look_for_exit_handler() : prospect == is_without_heap;
+}
 
 void hk_thread_go_without_heap(void) {
   hk_store_relaxed(&hk_thread_heap, HK_EMPTY_HEAP);

@@ -60,7 +60,7 @@ static struct {
 /* The thread's memory node and processor. */
 static _Thread_local unsigned current_node, current_cpu;
 
-static _Thread_local bool has_no_end, is_ending;
+static _Thread_local bool is_bare, is_ending;
 
 /* ---- os.h. ------------------------------------------------------------------------------------------------------ */
 
@@ -162,7 +162,7 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
 }
 
 unsigned hk_os_thread_count(void) { return fake.thread_count; }
-bool hk_os_thread_is_of_c_library(void) { return !has_no_end; }
+bool hk_os_thread_is_of_c_library(void) { return !is_bare; }
 bool hk_os_thread_is_ending(void) { return is_ending; }
 
 bool hk_os_bare_thread_claim(void) {
@@ -217,7 +217,7 @@ bool hk_os_thread_exit_arm(void) { return exit_hook != NULL && pthread_setspecif
 
 /* Numbers the threads that call it. */
 hk_os_thread_t hk_os_thread_self(void) {
-  return (hk_os_thread_t){.number = has_no_end ? 0 : (uint64_t)syscall(SYS_gettid)};
+  return (hk_os_thread_t){.number = is_bare ? 0 : (uint64_t)syscall(SYS_gettid)};
 }
 
 bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
@@ -304,7 +304,7 @@ void fake_os_hide_memory_limit(bool hide) { fake.hides_memory_limit = hide; }
 uint64_t fake_os_memory_limit_questions(void) { return fake.memory_limit_questions; }
 void fake_os_set_memory_limit_hook(void (*hook)(void)) { fake.memory_limit_hook = hook; }
 void (*fake_os_thread(void))(void) { return fake.thread_run; }
-void fake_os_be_bare(void) { has_no_end = true; }
+void fake_os_be_bare(void) { is_bare = true; }
 void fake_os_be_ending(void) { is_ending = true; }
 void fake_os_set_thread_sleeps(bool (*sleeps)(uint64_t number)) { fake.thread_sleeps = sleeps; }
 void fake_os_set_thread_count(unsigned count) { fake.thread_count = count; }

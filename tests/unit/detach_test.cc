@@ -102,13 +102,13 @@ void LetLooks(std::function<bool(int)> says) {
 }
 
 unsigned Detach(uint64_t now_ms = 1000, uint64_t asleep_ms = 0, uint32_t least_slabs = 0) {
-  hk_detach_terms_t which = {.now_ms = now_ms, .asleep_ms = asleep_ms, .least_slabs = least_slabs};
-  return hk_detach_sleepers(&which);
+  hk_detach_terms_t terms = {.now_ms = now_ms, .asleep_ms = asleep_ms, .least_slabs = least_slabs};
+  return hk_detach_sleepers(&terms);
 }
 
 uint64_t NextDue(uint64_t now_ms, uint64_t asleep_ms, uint32_t least_slabs = 0) {
-  hk_detach_terms_t which = {.now_ms = now_ms, .asleep_ms = asleep_ms, .least_slabs = least_slabs};
-  return hk_detach_next_due(&which);
+  hk_detach_terms_t terms = {.now_ms = now_ms, .asleep_ms = asleep_ms, .least_slabs = least_slabs};
+  return hk_detach_next_due(&terms);
 }
 
 HK_FRESH_TEST(Detach, TheHeapOfAThreadThatSleepsIsIdle) {

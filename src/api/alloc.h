@@ -41,7 +41,7 @@ void *hk_alloc_large_empty(size_t alignment);
 /* hk_alloc_large without sampling, for realloc. Returns NULL and leaves errno unchanged when there is no memory. */
 HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero);
 
-/* hk_alloc_slow for a block of `wanted` bytes to a request of `size` bytes, which is 1 to `wanted`. A guarded block has
+/* hk_alloc_slow for a request of `size` bytes, 1 to `wanted`, that gets a block of `wanted` bytes. A guarded block has
  * `size` bytes, so that its padding begins behind the requested ones. */
 HK_NOINLINE void *hk_alloc_roomy_slow(size_t size, size_t wanted);
 

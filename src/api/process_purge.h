@@ -42,8 +42,8 @@ void hk_process_purge_idle_heaps(void);
 /* Returns the terms on which heaps of sleeping threads are worth detaching now. For the purge thread. */
 hk_detach_terms_t hk_process_purge_detach_terms(uint64_t now_ms);
 
-/* Detaches the heaps that meet hk_process_purge_detach_terms. Near a memory limit also purges the idle heaps. Opens
- * files. */
+/* Detaches the heaps that meet hk_process_purge_detach_terms. Where there were any, near a memory limit, also calls
+ * hk_process_purge_idle_heaps. Opens files. */
 void hk_process_purge_detach_sleepers(uint64_t now_ms);
 
 /* Detaches heaps for a thread that grows near a memory limit, also those of threads that have slept for a moment only.

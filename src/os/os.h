@@ -1,5 +1,5 @@
 /* os/os.h - L1. The contract between the library and the operating system. Each section names the file that implements
- * it on Linux; `tests/support/fake_os.c` replaces these files at link time.
+ * it on Linux; `tests/support/fake_os*.c` replace these files at link time.
  *
  * No function allocates from malloc, takes a lock of the library, or changes errno. Sizes are in bytes. Ranges are
  * whole OS pages unless a function says otherwise.

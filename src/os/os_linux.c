@@ -1,6 +1,6 @@
-/* os/os_linux.c - L1. Implements the ranges of memory of os.h on Linux, with access to them and their purging, and the
- * hooks at ends of threads and at forks. Memory uses bare system calls: they leave errno alone, and enter no library
- * that interposes mmap and then allocates. The C library supplies what the kernel has no call for: the hooks. */
+/* os/os_linux.c - L1. Implements these sections of os.h on Linux: ranges of memory, access to them and their purging,
+ * the end of the process, and the hooks at ends of threads and at forks. Memory uses bare system calls: they leave
+ * errno alone, and enter no library that interposes mmap and then allocates. The C library supplies the rest. */
 #define _GNU_SOURCE 1
 
 #include <errno.h>

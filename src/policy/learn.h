@@ -44,7 +44,7 @@ typedef struct {
   bool is_fixed;    /* an option: nothing is learned, and the leader stays */
   uint64_t born_ms; /* when the program began */
 
-  /* ---- The fields from here on belong to one price: another price begins with all of them zero. */
+  /* ---- The fields from `leader` on belong to one price: hk_learn_set_price clears them first. */
 
   unsigned leader;  /* the candidate that has been best for long enough */
   hk_decay_t decay; /* in use: the leader's alone, or of all candidates' shares */

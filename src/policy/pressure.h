@@ -3,9 +3,8 @@
  *
  * Needed memory is all that a limit counts except dirty memory. Far from a limit, all dirty memory that
  * policy/retention.h allows may stay. As needed memory takes up more of the limit, less may be dirty: needed and dirty
- * memory together stay below HK_PRESSURE_NEAR as long as possible. When needed
- * memory alone reaches HK_PRESSURE_FULL, nothing may be dirty. Time that tasks spend waiting for memory lowers the
- * amount too.
+ * memory together stay below HK_PRESSURE_NEAR as long as possible. When needed memory alone reaches HK_PRESSURE_FULL,
+ * nothing may be dirty. Time that tasks spend waiting for memory lowers the amount too.
  *
  * The system's limit counts the memory of others too: of other processes in the group, and of this one outside hakmem.
  * The system tells only the whole use, and only at a look. The use less all memory that hakmem holds is the memory of

@@ -1,8 +1,8 @@
 /* heap/carve.h - L4. Carves: makes blocks of memory of a span for the first time. For the thread that has the heap.
  *
  * A bin gets new blocks in the order of their addresses. The first carving of a span begins inside its first page, at a
- * place that depends on the slab. The blocks before that place come last. In a hardened build neighbours come in a
- * random order, in groups.
+ * place that depends on the slab. The blocks before that place come last. In a hardened build the order is random
+ * within groups of neighbours.
  */
 #ifndef HK_HEAP_CARVE_H
 #define HK_HEAP_CARVE_H

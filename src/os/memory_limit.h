@@ -39,7 +39,7 @@ typedef struct {
 /* Finds the process's limits. Returns false when there is none. `root` stands before every path: "" except in tests. */
 bool hk_memory_limit_find(hk_memory_limit_place_t *place, const char *root, hk_memory_limit_buffers_t *buffers);
 
-/* Reads the limits anew, for they change, and stores the one that leaves the least buffers, without `stalled_permille`;
+/* Reads the limits anew, for they change, and stores the one that leaves the least room, without `stalled_permille`;
  * `limit_bytes` is 0 when no limit can be read. Returns false when a file could not be opened for want of descriptors
  * or memory. */
 bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_limit_t *found,

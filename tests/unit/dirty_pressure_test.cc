@@ -77,7 +77,7 @@ HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {
   Free(kept);
 }
 
-// Whether a purge of heaps is due since the allocations after the last call.
+// Whether the allocations since the last call made a purge of heaps due.
 bool IsHeapPurgeDue() {
   bool is_due = hk_load_relaxed(&hk_dirty_is_heap_purge_due);
   hk_store_relaxed(&hk_dirty_is_heap_purge_due, false);

@@ -10,6 +10,7 @@ from cli_support import Tool
 from hakmem import stats_summary
 from hakmem.explain import profile_match, reasons, retained
 from hakmem.explain.explanation import Evidence, Part
+from hakmem.explain.process_memory import Outside
 from hakmem.explain.sites import Site, Sites
 from hakmem.explain.snapshot import check
 from hakmem.profile.model import Mapping, Profile
@@ -39,6 +40,16 @@ def test_the_requests_of_a_site_are_told_to_the_byte() -> None:
     rows = [Site(("remember",), 3000 * 100, 100, block_bytes=3072 * 100)]
     reasons.inside_blocks(part, Evidence(check(snapshot(), "s"), Sites(rows)))
     assert part.why == ["7 KiB by remember, which requests 3,000 bytes on average"]
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(1, "The stack of 1 thread that ran: it counts"), (2, "The stacks of 2 threads that ran: they count")],
+)
+def test_the_stacks_of_threads_that_ran_are_unknown(count: int, told: str) -> None:
+    part = Part("not_malloc", "not malloc", MIB)
+    reasons.not_malloc(part, Evidence(check(snapshot(), "s"), None, outside=Outside(threads_unseen=count)))
+    assert f"{told} as other anonymous memory." in part.unknown
 
 
 # Cached memory in a program without a purge thread.

@@ -324,9 +324,9 @@ def _of_outside(part: Part, outside: Outside) -> None:
         "What a file's pages are for, and which code made the anonymous mappings: the kernel keeps no record."
     )
     if outside.threads_unseen:
-        part.unknown.append(
-            f"The stacks of {plural(outside.threads_unseen, 'thread')} that ran: they count as other anonymous memory."
-        )
+        stacks, count = ("stack", "it counts") if outside.threads_unseen == 1 else ("stacks", "they count")
+        threads = plural(outside.threads_unseen, "thread")
+        part.unknown.append(f"The {stacks} of {threads} that ran: {count} as other anonymous memory.")
     if outside.too_much:
         part.unknown.append(
             f"/proc shows {size(outside.too_much)} more than the allocator counted: it looked a moment later."

@@ -170,6 +170,15 @@ def test_head(served: Served) -> None:
         assert path == "/metrics" or length == len(content)  # the figures change
 
 
+def test_other_methods(served: Served) -> None:
+    for method in ("POST", "DELETE", "OPTIONS"):
+        for path in ("/", "/metrics", "/debug/pprof/heap", "/absent"):
+            with contextlib.closing(http.client.HTTPConnection(*served.address, DEADLINE_SECONDS)) as connection:
+                connection.request(method, path)
+                answer = connection.getresponse()
+                assert (answer.status, answer.getheader("Allow")) == (405, "GET, HEAD")
+
+
 def test_the_programs_name_is_its_own(tool: Tool, compile_c: Compile, library: Path) -> None:
     """The kernel doubles a backslash, and the form of the samples doubles it once more, for the reader to undo."""
     program = Watched(compile_c("a\\b", SOURCE), library)

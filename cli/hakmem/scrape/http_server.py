@@ -82,9 +82,9 @@ def application(served: OneProcess, address: str) -> _Application:
             return _profile(start_response, served.heap)
         if path != "/":
             return _nothing_there(start_response)
-        return _text(start_response, "200 OK", _PAGE.format(title=html.escape(served.title)), "text/html")
+        return _page(start_response, _PAGE.format(title=html.escape(served.title)))
 
-    return _for_known_names(answer, address)
+    return _for_readers(_for_known_names(answer, address))
 
 
 def application_of_host(host: Host, address: str) -> _Application:
@@ -94,7 +94,7 @@ def application_of_host(host: Host, address: str) -> _Application:
         path = request["PATH_INFO"]
         pid = _pid(request.get("QUERY_STRING", ""))
         if path == "/":
-            return _text(start_response, "200 OK", _page_of_host(host), "text/html")
+            return _page(start_response, _page_of_host(host))
         if path == "/metrics" and pid is None:
             return _metrics(host, request, start_response)
         if path != "/metrics" and path not in _PROFILE_PATHS:
@@ -111,7 +111,7 @@ def application_of_host(host: Host, address: str) -> _Application:
             return _text(start_response, "503 Service Unavailable", f"process {pid} does not answer\n")
         return _profile(start_response, member.heap)
 
-    return _for_known_names(answer, address)
+    return _for_readers(_for_known_names(answer, address))
 
 
 def _for_known_names(answer: _Application, address: str) -> _Application:
@@ -124,15 +124,20 @@ def _for_known_names(answer: _Application, address: str) -> _Application:
             return _text(start_response, "403 Forbidden", "this server answers to localhost only (the Host header)\n")
         return answer(request, start_response)
 
-    return _with_head(checked)
+    return checked
 
 
-def _with_head(answer: _Application) -> _Application:
-    """Answers HEAD, which monitors send to see whether a server lives, as GET without the content."""
+def _for_readers(answer: _Application) -> _Application:
+    """Answers HEAD, which monitors send to see whether a server lives, as GET without the content, and refuses all
+    other methods."""
 
-    def answer_both(request: Dict[str, Any], start_response: _StartResponse) -> Iterable[bytes]:
-        if request["REQUEST_METHOD"] != "HEAD":
+    def checked(request: Dict[str, Any], start_response: _StartResponse) -> Iterable[bytes]:
+        method = request["REQUEST_METHOD"]
+        if method == "GET":
             return answer(request, start_response)
+        if method != "HEAD":
+            allowed = ("Allow", "GET, HEAD")
+            return _text(start_response, "405 Method Not Allowed", "this server answers GET and HEAD\n", allowed)
         begun: List[Any] = []
         content = b"".join(answer({**request, "REQUEST_METHOD": "GET"}, lambda *words: begun.extend(words)))
         status, headers = begun
@@ -140,7 +145,7 @@ def _with_head(answer: _Application) -> _Application:
         start_response(status, [*others, ("Content-Length", str(len(content)))])
         return []
 
-    return answer_both
+    return checked
 
 
 def _metrics(collector: object, request: Dict[str, Any], start_response: _StartResponse) -> Iterable[bytes]:
@@ -170,8 +175,12 @@ def _page_of_host(host: Host) -> str:
     return _HOST_PAGE.format(rows=rows)
 
 
-def _text(start_response: _StartResponse, status: str, text: str, kind: str = "text/plain") -> List[bytes]:
-    return _answer(start_response, status, text.encode(), f"{kind}; charset=utf-8")
+def _text(start_response: _StartResponse, status: str, text: str, *headers: Tuple[str, str]) -> List[bytes]:
+    return _answer(start_response, status, text.encode(), "text/plain; charset=utf-8", *headers)
+
+
+def _page(start_response: _StartResponse, text: str) -> List[bytes]:
+    return _answer(start_response, "200 OK", text.encode(), "text/html; charset=utf-8")
 
 
 def _profile(start_response: _StartResponse, heap: HeapProfile) -> List[bytes]:
@@ -181,8 +190,10 @@ def _profile(start_response: _StartResponse, heap: HeapProfile) -> List[bytes]:
         return _text(start_response, "503 Service Unavailable", f"{failure.message}\n")
 
 
-def _answer(start_response: _StartResponse, status: str, body: bytes, kind: str) -> List[bytes]:
-    start_response(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
+def _answer(
+    start_response: _StartResponse, status: str, body: bytes, kind: str, *headers: Tuple[str, str]
+) -> List[bytes]:
+    start_response(status, [("Content-Type", kind), ("Content-Length", str(len(body))), *headers])
     return [body]
 
 

@@ -150,6 +150,10 @@ void hk_misuse_leaked_heap(const char *name, uint64_t blocks, uint64_t bytes) {
   begin(&message, "leaked-heap");
   hk_format_text(&message.format, "heap \"");
   hk_format_name(&message.format, name);
-  hk_format_print(&message.format, "\" is destroyed with %u blocks of %u bytes in use", blocks, bytes);
+  hk_format_text(&message.format, "\" is destroyed with ");
+  hk_format_count(&message.format, blocks, "block");
+  hk_format_text(&message.format, " of ");
+  hk_format_count(&message.format, bytes, "byte");
+  hk_format_text(&message.format, " in use");
   write_out(&message);
 }

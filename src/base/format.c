@@ -84,6 +84,13 @@ void hk_format_bytes(hk_format_t *format, uint64_t bytes) {
   hk_format_text(format, units[unit]);
 }
 
+void hk_format_count(hk_format_t *format, uint64_t count, const char *noun) {
+  hk_format_decimal(format, count);
+  append_char(format, ' ');
+  hk_format_text(format, noun);
+  if (count != 1) append_char(format, 's');
+}
+
 void hk_format_pad(hk_format_t *format, size_t column) {
   size_t line_start = format->length;
   while (line_start > 0 && format->text[line_start - 1] != '\n') line_start--;

@@ -37,6 +37,8 @@ void hk_format_hex(hk_format_t *format, uint64_t value);
 /* Appends bytes for people: "0 B", "1023 B", "1.0 KiB", "12.3 MiB". One digit after the point, rounded down, up to
  * TiB. */
 void hk_format_bytes(hk_format_t *format, uint64_t bytes);
+/* Appends a number and its noun: "1 block", "2 blocks". */
+void hk_format_count(hk_format_t *format, uint64_t count, const char *noun);
 /* Appends spaces until the last line has `column` characters. */
 void hk_format_pad(hk_format_t *format, size_t column);
 

@@ -85,8 +85,8 @@ static const char *owner_text(hk_heap_t *heap) {
 }
 
 static void describe_slabs(hk_format_t *out, const hk_address_class_t *where) {
-  uint64_t count = where->head->slab_count;
-  hk_format_print(out, "%u slab%s at %p", count, count == 1 ? "" : "s", where->head_start);
+  hk_format_count(out, where->head->slab_count, "slab");
+  hk_format_print(out, " at %p", where->head_start);
 }
 
 static void describe_named(hk_format_t *out, hk_named_t *named) {

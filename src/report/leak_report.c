@@ -23,8 +23,14 @@ static uint64_t blocks_of(const hk_leak_sums_t *sums) { return hk_site_rounded(s
 static const char *about(const hk_leak_t *leak) { return leak->rate_bytes == 1 ? "" : "about "; }
 
 static void put_sums(hk_format_t *out, const hk_leak_t *leak, const hk_leak_sums_t *sums) {
-  hk_format_print(out, "%s%u bytes in %s%u blocks", about(leak), sums->bytes, about(leak), blocks_of(sums));
-  if (leak->rate_bytes != 1) hk_format_print(out, " (%u samples)", sums->samples);
+  hk_format_text(out, about(leak));
+  hk_format_count(out, sums->bytes, "byte");
+  hk_format_print(out, " in %s", about(leak));
+  hk_format_count(out, blocks_of(sums), "block");
+  if (leak->rate_bytes == 1) return;
+  hk_format_text(out, " (");
+  hk_format_count(out, sums->samples, "sample");
+  hk_format_text(out, ")");
 }
 
 static void put_total(hk_format_t *out, const hk_leak_t *leak, hk_leak_kind_t kind, const char *what) {
@@ -52,7 +58,11 @@ static void put_frames(hk_format_t *out, const hk_site_t *site) {
       hk_format_print(out, "  %p\n", frames[i]);
     }
   }
-  if (count < all) hk_format_print(out, "  and %u more callers\n", (uint64_t)(all - count));
+  if (count < all) {
+    hk_format_text(out, "  and ");
+    hk_format_count(out, all - count, "more caller");
+    hk_format_text(out, "\n");
+  }
 }
 
 /* Returns the row with the most bytes of this kind; NULL when no row has any. */
@@ -117,7 +127,8 @@ static void put_base(hk_format_t *out, const hk_leak_t *leak) {
   if (leak->rate_bytes == 1) {
     hk_format_print(out, "hakmem: leaks: every block since the start is counted (%u)", leak->samples);
   } else {
-    hk_format_print(out, "hakmem: leaks: estimates from %u samples", leak->samples);
+    hk_format_text(out, "hakmem: leaks: estimates from ");
+    hk_format_count(out, leak->samples, "sample");
     if (leak->rate_bytes != 0) hk_format_print(out, ", one for each %b allocated", leak->rate_bytes);
     hk_format_text(out, ": small sites may be missing. HAKMEM_PROFILE_RATE=1 is exact");
   }

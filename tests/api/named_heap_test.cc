@@ -412,7 +412,7 @@ TEST(NamedHeapDeathTest, LeaksAreReportedAtTheEnd) {
     hakmem_heap_destroy(heap);
     _exit(0);
   };
-  EXPECT_EXIT(end_with(0), testing::ExitedWithCode(0), "\"leaky\" is destroyed with 1 blocks of 64 bytes in use");
+  EXPECT_EXIT(end_with(0), testing::ExitedWithCode(0), "\"leaky\" is destroyed with 1 block of 64 bytes in use");
   EXPECT_EXIT(end_with(20), testing::ExitedWithCode(0),
               "\"leaky\" is destroyed with 61 blocks of 1353024 bytes in use");
 }

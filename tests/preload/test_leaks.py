@@ -42,7 +42,7 @@ def told(stderr: str, what: str) -> List[Tuple[int, int]]:
     """(bytes, blocks) of each process's line."""
     return [
         (int(one[1]), int(one[2]))
-        for one in re.finditer(rf"^hakmem: leaks: (\d+) bytes in (\d+) blocks {what}$", stderr, re.M)
+        for one in re.finditer(rf"^hakmem: leaks: (\d+) bytes in (\d+) blocks? {what}$", stderr, re.M)
     ]
 
 
@@ -131,6 +131,7 @@ def test_without_a_scan_all_that_is_live(program: Program, runner: Runner) -> No
     sites = told(done.stderr, "from")
     assert sites == sorted(sites, key=lambda one: -one[0])
     assert (sum(site[0] for site in sites), sum(site[1] for site in sites)) == (bytes_live, blocks)
+    assert " bytes in 1 block from\n" in done.stderr and " 1 blocks " not in done.stderr
 
 
 def test_an_estimate_is_told_as_one(program: Program, runner: Runner) -> None:

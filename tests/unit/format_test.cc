@@ -56,10 +56,22 @@ std::string Decimal(uint64_t value) {
   return text.str();
 }
 
+std::string Count(uint64_t count) {
+  Text text;
+  hk_format_count(&text.format, count, "block");
+  return text.str();
+}
+
 std::string Hex(uint64_t value) {
   Text text;
   hk_format_hex(&text.format, value);
   return text.str();
+}
+
+TEST(Format, ANounHasAPluralWhereItIsNotOne) {
+  EXPECT_EQ(Count(0), "0 blocks");
+  EXPECT_EQ(Count(1), "1 block");
+  EXPECT_EQ(Count(2), "2 blocks");
 }
 
 TEST(Format, StartsEmpty) {
@@ -86,6 +98,7 @@ TEST(Format, CutsOffWhatDoesNotFit) {
   hk_format_decimal(&text.format, 7);
   hk_format_hex(&text.format, 7);
   hk_format_bytes(&text.format, 7);
+  hk_format_count(&text.format, 7, "x");
   hk_format_pad(&text.format, 100);
   hk_format_print(&text.format, "%s%u", "x", uint64_t{1});
   EXPECT_EQ(text.str(), "abcd");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Callable, Tuple
 
 import hakmem.commands.bench as bench_command
 import pytest
@@ -53,17 +54,38 @@ def test_the_targets_are_those_of_make_bench() -> None:
     assert recipe.split("--target ")[1].splitlines()[0].split() == bench_build.COMMAND.split()[-2:]
 
 
-@pytest.mark.parametrize("words", [("--out", "/proc/none"), ("--out", ".", "--json", "/proc/none/file")])
-def test_what_cannot_be_written_is_refused_before_a_build(
-    tool: Tool, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    def build(_root: Path) -> None:
-        raise AssertionError("it builds")
+@pytest.fixture
+def unbuilt(tool: Tool, tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """`hakmem bench` where no workload is built: returns how it fails, at the build at the latest."""
 
+    def build(_root: Path) -> None:
+        raise Failure("it builds")
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(bench_command.bench, ["--only", "micro", *words], standalone_mode=False)
+        assert isinstance(done.exception, Failure), done.exception
+        return done.exception.message
+
+    places = bench_command.default_places
     monkeypatch.chdir(tool.folder)
+    monkeypatch.setattr(bench_command, "default_places", lambda root, given, _: places(root, given, str(tmp_path)))
     monkeypatch.setattr(bench_build, "build", build)
-    done = CliRunner().invoke(bench_command.bench, ["--only", "micro", *words], standalone_mode=False)
-    assert isinstance(done.exception, Failure) and "/proc/none" in done.exception.message
+    return run
+
+
+@pytest.mark.parametrize("words", [("--out", "/proc/none"), ("--out", ".", "--json", "/proc/none/file")])
+def test_what_cannot_be_written_is_refused_before_a_build(unbuilt: Callable[..., str], words: Tuple[str, ...]) -> None:
+    assert "/proc/none" in unbuilt(*words)
+
+
+def test_a_folder_of_results_that_has_a_folder_results_is_taken(unbuilt: Callable[..., str]) -> None:
+    """As `--out bench` in the checkout."""
+    Path("results").mkdir()
+    assert unbuilt("--out", ".") == "it builds"
+
+
+def test_wrong_usage_makes_no_folder(unbuilt: Callable[..., str]) -> None:
+    assert "nonsense" in unbuilt("--out", "new", "--only", "nonsense") and not Path("new").exists()
 
 
 def test_a_folder_of_ones_own_is_not_built(tool: Tool, tmp_path: Path, library: Path) -> None:

@@ -122,12 +122,11 @@ def bench(
         raise Failure("--counts and --no-counts leave nothing to do", EXIT_USAGE)
     if with_cost and counts_only:
         raise Failure("--cost needs measured runs, and --counts measures none", EXIT_USAGE)
-    if not list_only:
-        _check_outputs(str(_folder(out, root)), json_name)
     places = default_places(root, catalogue, programs)
     workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
     entrants = [] if counts_only else choose(allocators, GLIBC, with_older=False)
     if programs is None and not list_only and any(one.own and one.missing for one in workloads):
+        _check_outputs(_folder(out, root), json_name)
         bench_build.build(root)
         workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
     prices = cost.prices() if with_cost else []
@@ -169,9 +168,9 @@ def bench(
     _end(session, results)
 
 
-def _check_outputs(folder: str, json_name: Optional[str]) -> None:
-    """Refuses what cannot be written before a build that takes minutes."""
-    with reserve(f"{folder}/results"), reserve(json_name):
+def _check_outputs(folder: Path, json_name: Optional[str]) -> None:
+    """Refuses what cannot be written before a build that takes minutes. The results' names are not known yet."""
+    with reserve(f"{_stem(folder, 'results')}.json"), reserve(json_name):
         pass
 
 

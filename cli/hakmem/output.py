@@ -11,7 +11,7 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import BinaryIO, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from hakmem.errors import EXIT_USAGE, Failure, say
 
@@ -204,6 +204,13 @@ def reserve(*names: Optional[str]) -> Iterator[list[Optional[OutputFile]]]:
                     raise Failure(f"two results would be {where}: each needs a file of its own", EXIT_USAGE)
             files.append(file)
         yield files
+
+
+def refuse_stdout(named: Mapping[str, Optional[str]]) -> None:
+    """Raises a Failure where a result of a PROGRAM would go to its own standard output: by options, the names."""
+    for option, name in named.items():
+        if name == "-":
+            raise Failure(f"stdout is the program's: name a file for {option}", EXIT_USAGE)
 
 
 def write_each(results: Iterable[Tuple[Optional[OutputFile], Callable[[], Content]]]) -> List[Failure]:

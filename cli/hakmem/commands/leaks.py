@@ -17,7 +17,7 @@ from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, escaped, say, write_
 from hakmem.explain import snapshot
 from hakmem.folding import columns_of_stderr, known_columns
 from hakmem.leaks import Leaks, document, lines, notes, parse
-from hakmem.output import OutputFile, reserve, write_each
+from hakmem.output import OutputFile, refuse_stdout, reserve, write_each
 from hakmem.private_folder import PrivateFolder
 from hakmem.process_or_program import ProcessOrProgram, process_of
 from hakmem.profile import live, perf_map
@@ -37,7 +37,7 @@ _WITH_PROFILE = "start it with HAKMEM_PROFILE=1 or HAKMEM_LEAKS, or here, with `
     "--rate", type=live.RATES, metavar="BYTES", help="Of a PROGRAM: average bytes between samples; default 1."
 )
 @click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Number of sites to show; default 20.")
-@click.option("--json", "json_name", metavar="FILE", help="Write all sites as JSON; of a PID - is stdout.")
+@click.option("--json", "json_name", metavar="FILE", help="Write all sites as JSON; - is stdout, for a PID only.")
 @click.option(
     "--error-exitcode", type=click.IntRange(0, 255), default=0, metavar="N", help="End with N if blocks were found."
 )
@@ -63,8 +63,8 @@ def leaks(
     pid = process_of(command)
     if pid is not None:
         how.refuse("--rate" if rate is not None else "")
-    elif json_name == "-":
-        raise Failure("stdout is the program's: name a file for --json", EXIT_USAGE)
+    else:
+        refuse_stdout({"--json": json_name})
     with reserve(json_name) as (file,):
         if pid is not None:
             answers, code = [(pid, _of_process(pid, scan))], 0

@@ -16,7 +16,7 @@ from hakmem.commands.run import run_to_end
 from hakmem.debug_dir import debug_dir_option
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_result
-from hakmem.output import Content, OutputFile, end_with, reserve, write_each
+from hakmem.output import Content, OutputFile, end_with, refuse_stdout, reserve, write_each
 from hakmem.process_files import roots
 from hakmem.process_or_program import ProcessOrProgram, process_of
 from hakmem.profile import live, perf_map, site_tables, top
@@ -155,12 +155,11 @@ def profile(
         "-o": output, "--folded": folded_name, "--speedscope": speedscope_name, "--flame": flame_name,
         "--json": json_name,
     }  # fmt: skip
-    on_stdout = [option for option, name in named.items() if name == "-"]
-    if command and pid is None and on_stdout:
-        raise Failure(f"stdout is the program's: name a file for {on_stdout[0]}", EXIT_USAGE)
+    if command and pid is None:
+        refuse_stdout(named)
     kept = {"--rate": rate, "--seconds": seconds, "--debug-dir": folders, "--input": input_name, "--sites": sites_name}
     what = [*how.words(), *next_step.options(kept), *next_step.subject(command)]
-    wish = _Wish(by, rows, quiet, output, folders, bool(on_stdout), pid, what, flame_name is not None)
+    wish = _Wish(by, rows, quiet, output, folders, "-" in named.values(), pid, what, flame_name is not None)
     with reserve(*named.values()) as wish.files:
         if input_name is not None:
             _show(wish, read(input_name), wish.search(), os.path.basename(input_name))

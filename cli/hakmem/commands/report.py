@@ -12,7 +12,7 @@ from hakmem import next_step
 from hakmem.commands.explain import as_json
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say
 from hakmem.explain.explain import explain as explained
-from hakmem.output import OutputFile, end_with, reserve, write_each
+from hakmem.output import OutputFile, end_with, refuse_stdout, reserve, write_each
 from hakmem.page.course import Course
 from hakmem.page.document import document
 from hakmem.page.files import of_files
@@ -61,9 +61,7 @@ def report(
         elif from_files:
             _write(files, of_files(command, profile))
         else:
-            on_stdout = [name for name, value in (("-o", output_name), ("--json", json_name)) if value == "-"]
-            if on_stdout:
-                raise Failure(f"stdout is the program's: name a file for {on_stdout[0]}", EXIT_USAGE)
+            refuse_stdout({"-o": output_name, "--json": json_name})
             sys.exit(_of_program(files, command, how))
 
 

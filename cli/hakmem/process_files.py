@@ -27,12 +27,13 @@ def read(pid: int, name: str) -> bytes:
 
 
 def status(pid: int) -> Dict[str, str]:
-    """Its `status`, by the names of the lines. The name of the process has no escapes."""
-    return with_plain_name(read(pid, "status").decode(errors="replace"))
+    """Its `status`, by the names of the lines."""
+    return status_fields(read(pid, "status").decode(errors="replace"))
 
 
-def with_plain_name(text: str) -> Dict[str, str]:
-    """The lines of a `status`. The kernel writes a backslash in the name as two, and a line break as \\n."""
+def status_fields(text: str) -> Dict[str, str]:
+    """The values of a `status`, by the names of the lines. The kernel writes a backslash in the process's name as
+    two, and a line break as \\n."""
     found = fields(text)
     if "Name" in found:
         found["Name"] = re.sub(r"\\([\\n])", lambda one: "\n" if one.group(1) == "n" else "\\", found["Name"])

@@ -95,7 +95,7 @@ class Watched:
         """Its threads, without those that end meanwhile."""
         for folder in process_files.thread_folders(self.pid):
             try:
-                told = process_files.with_plain_name((folder / "status").read_text(errors="replace"))
+                told = process_files.status_fields((folder / "status").read_text(errors="replace"))
                 yield Thread(int(folder.name), told["Name"], told["State"][0], int(told["SigBlk"], 16))
             except (OSError, KeyError):
                 continue

@@ -70,7 +70,7 @@ def expectation(rate: int) -> List[str]:
     """When a repeated bug is found, in sentences."""
     often, surely = rate, hits_until(rate, 0.99)
     return [
-        f"A use after free that is hit again and again is caught after {often:,} hit{'' if often == 1 else 's'} on "
+        f"A use after free that is hit again and again is caught after {plural(often, 'hit')} on "
         f"average, with 99% after {surely:,}.",
         f"Hit a million times a day: within {_days(often)} on average, with 99% within {_days(surely)}.",
     ]

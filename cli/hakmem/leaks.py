@@ -187,8 +187,7 @@ def _none(leaks: Leaks) -> str:
 
 def _amount(leaks: Leaks, sums: Sums) -> str:
     about = "" if leaks.is_exact else "about "
-    noun = "block" if sums.blocks == 1 else "blocks"
-    return f"{about}{sums.bytes:,} bytes in {about}{sums.blocks:,} {noun}"
+    return f"{about}{plural(sums.bytes, 'byte')} in {about}{plural(sums.blocks, 'block')}"
 
 
 def _stack(site: Site) -> List[str]:

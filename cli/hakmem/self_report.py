@@ -127,6 +127,4 @@ def _held(documents: Sequence[Report]) -> int:
 
 
 def _number(value: int, noun: str) -> str:
-    if value == 0:
-        return f"no {noun}"
-    return plural(value, noun)
+    return plural(value, noun) if value else f"no {noun}"

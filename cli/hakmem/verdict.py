@@ -67,7 +67,7 @@ def _briefly(told: Verdict) -> str:
     if told.mapped is False:
         return f"{told.library} was NOT mapped by the program: its malloc was another"
     troubles = [
-        f"{count(number)} {noun}{'' if number == 1 else 's'}"
+        plural(number, noun)
         for key, noun in (("out_of_memory", "failed request"), ("misuse", "misuse"))
         if (number := told.reports.total("events", key))
     ]

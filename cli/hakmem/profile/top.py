@@ -50,7 +50,7 @@ def text(profile: Profile, sample_type: str, most: int) -> List[str]:
     total = profile.total(sample_type)
     objects = profile.total(OBJECTS_OF[sample_type])
     what = "in use" if sample_type == "inuse_space" else "allocated"
-    head = f"{size(total)} {what}, about {objects:,} block{'' if objects == 1 else 's'}"
+    head = f"{size(total)} {what}, about {plural(objects, 'block')}"
     if profile.period:
         head += f", from a sample every {size(profile.period)}"
     if not total:

@@ -48,16 +48,17 @@ def library() -> Path:
 
 @pytest.fixture(scope="session")
 def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Compiles a C program."""
+    """Compiles a C program. One name is one program, in all tests."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("programs")
 
     def compile_one(name: str, source: str, *flags: str) -> Path:
-        target = folder / name
-        if not target.exists():
-            text = folder / f"{name}.c"
+        target, text = folder / name, folder / f"{name}.c"
+        if target.exists():
+            assert text.read_text() == source, f"another test has another program {name}"
+        else:
             text.write_text(source)
             done = subprocess.run(
                 [compiler, "-O1", "-o", str(target), str(text), *flags], capture_output=True, check=False

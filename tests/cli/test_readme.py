@@ -59,7 +59,7 @@ def test_each_row_of_the_table_is_run() -> None:
 @pytest.mark.parametrize("name", SHOWS)
 def test_a_row_of_the_table(name: str, tool: Tool, watched: Watched, compile_c: Compile, tmp_path: Path) -> None:
     """As it stands, but for its placeholders and a short time."""
-    values = {"PID": str(watched.pid), "PROGRAM": str(compile_c("leaky", PROGRAM))}
+    values = {"PID": str(watched.pid), "PROGRAM": str(compile_c("readme", PROGRAM))}
     short = ["--seconds", "0.2"] if name in ("profile", "report") else []
     if name == "diff":
         # 19 MB, about 37 samples: fewer than three, which say less than a MiB, do not happen.

@@ -176,6 +176,15 @@ def test_pages_that_were_only_read_are_told(tool: Tool, tmp_path: Path) -> None:
     assert shares and max(shares) <= 100
 
 
+def test_resident_memory_that_the_process_could_not_read_is_told(tool: Tool, tmp_path: Path) -> None:
+    """As in the report that a process in another root writes itself: the difference is no pages of zeros."""
+    document = snapshot()
+    document["memory"]["resident"] = document["parts"]["not_malloc"] = 0
+    done = tool("explain", save(tmp_path, "s.json", document))
+    assert adds_up(done.stdout) and "pages of zeros" not in done.stdout
+    assert "The process could not read its resident memory" in done.stdout
+
+
 # A profile that runs in the process. The process is played here: what its library answers does not depend on it.
 
 

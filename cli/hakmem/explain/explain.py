@@ -76,22 +76,28 @@ def _name_holders(part: Part, evidence: Evidence) -> None:
 
 def _take_difference(parts: List[Part], resident: int) -> None:
     """Adds a part for a difference. The library's parts add up, but for pages of zeros, with which they exceed the
-    resident memory and leave nothing for the rest. Those of an edited file may not."""
+    resident memory and leave nothing for the rest, and where it cannot read the resident memory. Those of an edited
+    file may not."""
     difference = resident - sum(part.amount for part in parts)
-    if difference < 0 and all(part.key != "not_malloc" for part in parts):
-        part = Part("zero_pages", "pages of zeros", difference)
+    if not difference:
+        return
+    part = Part("not_accounted", "not accounted for", difference)
+    if not resident:
+        part.what = "The process could not read its resident memory: in another root (chroot) it has no /proc."
+        part.todo.append("Explain it while the process runs: `hakmem explain PID` reads it from outside.")
+        part.unknown.append("How much is resident, and how much of that is not malloc's.")
+    elif difference < 0 and all(one.key != "not_malloc" for one in parts):
+        part.key, part.title = "zero_pages", "pages of zeros"
         part.what = (
             "Pages that were read and never written to: the other parts count them, the resident memory does not."
         )
         part.why.append("Each of them is the system's one page of zeros, which takes no memory of the process.")
         part.todo.append("Nothing.")
         part.unknown.append("What is not malloc's: it is part of this difference.")
-        parts.append(part)
-    elif difference:
-        part = Part("not_accounted", "not accounted for", difference)
+    else:
         part.what = "The snapshot's parts do not add up to its resident memory: they were counted at different moments."
         part.unknown.append("What it is. The library leaves none: was the file changed?")
-        parts.append(part)
+    parts.append(part)
 
 
 def _of_older(evidence: Evidence, resident: int) -> List[Part]:

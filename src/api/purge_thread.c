@@ -59,13 +59,13 @@ static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
  * wake-up is opened before the look at what waits, so that blocks that come after the look send it. */
 static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *closed_until_ms) {
   bool may_open = now_ms >= *closed_until_ms;
-  if (may_open) (void)hk_exchange_acq_rel(&hk_purge_wakeup_due_at_free, true);
+  if (may_open) (void)hk_exchange_acq_rel(&hk_purge_wakeup_is_due_at_free, true);
   uint64_t due_ms = hk_purge_drain_next_due(now_ms, hk_dirty_asleep_ms());
   if (may_open && due_ms == UINT64_MAX) {
     *closed_until_ms = now_ms + BLOCKS_MIN_MS;
     return wait_ms;
   }
-  hk_store_relaxed(&hk_purge_wakeup_due_at_free, false);
+  hk_store_relaxed(&hk_purge_wakeup_is_due_at_free, false);
   if (due_ms == UINT64_MAX) due_ms = *closed_until_ms;
   return hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }
@@ -126,7 +126,7 @@ static void run(void) {
     can_wait = rest(&rights, word, now_ms, wait_ms, &verdict);
   }
   if (!hk_rights_may_stay(verdict)) leave_to_others(verdict);
-  hk_store_relaxed(&hk_purge_wakeup_due_at_free, false);
+  hk_store_relaxed(&hk_purge_wakeup_is_due_at_free, false);
   hk_purge_wakeup_set_thread(false);
   (void)hk_purge_visit(hk_os_coarse_ms()); /* by the limit of a program without a purge thread */
   decline_next(start_ms, can_wait);

@@ -7,7 +7,7 @@
 
 _Atomic(bool) hk_purge_wakeup_is_thread_due;
 _Atomic(uint32_t) hk_purge_wakeup_word;
-_Atomic(bool) hk_purge_wakeup_due_at_free;
+_Atomic(bool) hk_purge_wakeup_is_due_at_free;
 _Atomic(bool) hk_purge_wakeup_awaits_thread;
 
 /* Guarded by hk_lock_space. */
@@ -53,9 +53,9 @@ void hk_purge_wakeup_wake(void) { hk_os_wake_one((const uint32_t *)&hk_purge_wak
 
 void hk_purge_wakeup_send(void) {
   hk_lock_acquire(hk_lock_space);
-  bool is_first = hk_load_relaxed(&hk_purge_wakeup_due_at_free);
+  bool is_first = hk_load_relaxed(&hk_purge_wakeup_is_due_at_free);
   if (is_first) {
-    hk_store_relaxed(&hk_purge_wakeup_due_at_free, false);
+    hk_store_relaxed(&hk_purge_wakeup_is_due_at_free, false);
     hk_bump_relaxed(&hk_purge_wakeup_word, 1);
   }
   hk_lock_release(hk_lock_space);
@@ -103,7 +103,7 @@ void hk_purge_wakeup_give_up(void) { hk_store_release(&exists, false); /* with t
 void hk_purge_wakeup_repair(void) {
   hk_store_relaxed(&exists, false);
   has_thread = is_expected = false;
-  hk_store_relaxed(&hk_purge_wakeup_due_at_free, false);
+  hk_store_relaxed(&hk_purge_wakeup_is_due_at_free, false);
   hk_store_relaxed(&hk_purge_wakeup_awaits_thread, false);
   hk_store_relaxed(&hk_purge_wakeup_is_thread_due, false);
   hk_store_relaxed(&not_before_ms, 0);

@@ -53,8 +53,7 @@ bool hk_purge_wakeup_send_locked(void);
 
 /* True while the next remote free is to send a wake-up. The purge thread sets it at most once in a while, so not every
  * remote free wakes it. */
-extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_due_at_free;
-HK_INLINE bool hk_purge_wakeup_is_due_at_free(void) { return hk_load_relaxed(&hk_purge_wakeup_due_at_free); }
+extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_is_due_at_free;
 
 /* Sends that wake-up, unless another thread has sent it. */
 HK_COLD void hk_purge_wakeup_send(void);

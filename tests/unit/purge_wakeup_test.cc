@@ -135,9 +135,9 @@ HK_FRESH_TEST(PurgeWakeup, IsSentForBlocksOnceEachTimeThatTheyAreWanted) {
   EXPECT_EQ(Word(), word) << "no thread waits for it";
   EXPECT_EQ(fake_os_wakes(), wakes);
   for (uint32_t time = 1; time <= 3; time++) {
-    hk_store_relaxed(&hk_purge_wakeup_due_at_free, true);
+    hk_store_relaxed(&hk_purge_wakeup_is_due_at_free, true);
     hk_purge_wakeup_send();
-    EXPECT_FALSE(hk_purge_wakeup_is_due_at_free());
+    EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_due_at_free));
     hk_purge_wakeup_send();
     EXPECT_EQ(Word(), word + time);
     EXPECT_EQ(fake_os_wakes(), wakes + time);
@@ -179,7 +179,7 @@ void HaveOne() {
   hk_purge_wakeup_set_thread(true);
   Expect();
   hk_store_relaxed(&hk_purge_wakeup_is_thread_due, true);
-  hk_store_relaxed(&hk_purge_wakeup_due_at_free, true);
+  hk_store_relaxed(&hk_purge_wakeup_is_due_at_free, true);
 }
 
 HK_FRESH_TEST(PurgeWakeup, AChildOfForkHasNoneAndMayHaveItsOwn) {
@@ -189,7 +189,7 @@ HK_FRESH_TEST(PurgeWakeup, AChildOfForkHasNoneAndMayHaveItsOwn) {
               HK_CHILD_CHECK(!IsHeard());
               HK_CHILD_CHECK(!Ring());
               HK_CHILD_CHECK(!hk_load_relaxed(&hk_purge_wakeup_is_thread_due));
-              HK_CHILD_CHECK(!hk_purge_wakeup_is_due_at_free());
+              HK_CHILD_CHECK(!hk_load_relaxed(&hk_purge_wakeup_is_due_at_free));
               HK_CHILD_CHECK(!Claim()); /* no call has allowed it in the child */
               hk_purge_wakeup_allow();
               HK_CHILD_CHECK(Claim());

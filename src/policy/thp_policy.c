@@ -117,8 +117,8 @@ static bool is_open(const hk_thp_terms_t *terms, size_t bytes) {
   return terms->setting != hk_os_huge_never && terms->choice == hk_huge_pages_auto && bytes >= HK_SUPERSLAB_BYTES;
 }
 
-bool hk_thp_policy_is_unknown_size(const hk_thp_blocks_t *blocks, const hk_thp_terms_t *terms, size_t bytes) {
-  return is_open(terms, bytes) && nearest_known(blocks, bytes) == NULL;
+bool hk_thp_policy_is_known_size(const hk_thp_blocks_t *blocks, const hk_thp_terms_t *terms, size_t bytes) {
+  return !is_open(terms, bytes) || nearest_known(blocks, bytes) != NULL;
 }
 
 hk_thp_advice_t hk_thp_policy_of_block(hk_thp_blocks_t *blocks, const hk_thp_terms_t *terms, size_t bytes) {

@@ -154,9 +154,9 @@ typedef struct {
   hk_thp_size_t size[HK_THP_SIZES];
 } hk_thp_blocks_t;
 
-/* Returns whether the advice depends on blocks of about this size, and none of them is known. Returns false where the
- * system or the user has decided on the advice. */
-bool hk_thp_policy_is_unknown_size(const hk_thp_blocks_t *blocks, const hk_thp_terms_t *terms, size_t bytes);
+/* Returns false where the advice depends on blocks of about this size, and none of them is known. Returns true also
+ * where the system or the user has decided on the advice. */
+bool hk_thp_policy_is_known_size(const hk_thp_blocks_t *blocks, const hk_thp_terms_t *terms, size_t bytes);
 
 /* Advises on a new block whose memory is not resident. The caller bounds hk_thp_ask. */
 hk_thp_advice_t hk_thp_policy_of_block(hk_thp_blocks_t *blocks, const hk_thp_terms_t *terms, size_t bytes);

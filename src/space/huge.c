@@ -302,7 +302,7 @@ void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes, bool
   size_t advised_bytes = bytes;
   look_at_open_blocks();
   hk_lock_acquire(hk_lock_space);
-  bool is_known = !hk_thp_policy_is_unknown_size(&huge.blocks, &terms, bytes);
+  bool is_known = hk_thp_policy_is_known_size(&huge.blocks, &terms, bytes);
   hk_thp_advice_t advice = advice_for_block_locked(&terms, start, &advised_bytes);
   if (advice == hk_thp_ask) hk_large_fill_put_ahead_locked(slab, advised_bytes);
   hk_lock_release(hk_lock_space);

@@ -238,7 +238,7 @@ TEST_F(ThpPolicy, BlocksOfASizeThatOnlyItsNeighboursTellOfAreSamplesNowAndThen) 
 }
 
 TEST_F(ThpPolicy, ASizeIsUnknownWhereNothingIsKnownAndTheAdviceDependsOnIt) {
-  auto is_unknown = [this](size_t bytes) { return hk_thp_policy_is_unknown_size(&blocks_, &terms_, bytes); };
+  auto is_unknown = [this](size_t bytes) { return !hk_thp_policy_is_known_size(&blocks_, &terms_, bytes); };
   EXPECT_TRUE(is_unknown(kBytes));
   EXPECT_FALSE(is_unknown(kBytes - HK_SLAB_BYTES)) << "too small for a huge page";
   End(0, 4 * HK_MIB);

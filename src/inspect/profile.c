@@ -52,7 +52,7 @@ bool hk_profile_start(uint64_t rate) {
   hk_detach_loosen_all(); /* a thread that allocates and frees the same blocks would not notice */
   return true;
 #else
-  static const char message[] = "hakmem: this variant has no heap profile; libhakmem.so has one\n";
+  static const char message[] = "hakmem: " HK_PROFILE_ABSENT "\n";
   (void)rate;
   hk_os_write_stderr(message, sizeof message - 1);
   return false;

@@ -17,6 +17,9 @@
 
 HK_C_BEGIN
 
+/* The answer of the variant without checks, which samples nothing. */
+#define HK_PROFILE_ABSENT "this variant has no heap profile; libhakmem.so has one"
+
 /* Returns false when no profile ran. The samples stay known while their blocks live. */
 bool hk_profile_stop(void);
 

@@ -75,7 +75,7 @@ HK_NOINLINE void hk_leak_out_at_exit(void) {
 HK_NOINLINE const char *hk_leak_out_command(hk_format_t *out, const char *arguments, bool (*may_go_on)(void)) {
   bool is_scanned = strcmp(arguments, "scan") == 0;
   if (!is_scanned && *arguments != '\0') return "leaks accepts no argument but scan";
-  if (!HK_SAFETY) return "this variant has no heap profile; libhakmem.so has one";
+  if (!HK_SAFETY) return HK_PROFILE_ABSENT;
   if (!has_samples()) return "nothing was sampled: the heap profile is off";
   hk_leak_t leak;
   uintptr_t frame = (uintptr_t)__builtin_frame_address(0);

@@ -21,8 +21,6 @@
 /* Used by the serve thread only. */
 static char reason[160];
 
-static const char no_heap_profile[] = "this variant has no heap profile; libhakmem.so has one";
-
 /* ---- Start and stop. */
 
 typedef struct {
@@ -57,7 +55,7 @@ static const char *runs_already(void) {
 }
 
 const char *hk_profile_command_start(hk_format_t *out, const char *arguments, uint64_t *run) {
-  if (!HK_SAFETY) return no_heap_profile;
+  if (!HK_SAFETY) return HK_PROFILE_ABSENT;
   start_t start;
   if (!read_start(arguments, &start)) return "profile start accepts a number of bytes, from 1 to 4294967296, and stay";
   if (!hk_profile_start(start.rate)) return runs_already();
@@ -78,7 +76,7 @@ void hk_profile_command_end(uint64_t run) {
 
 const char *hk_profile_command_state(hk_format_t *out, const char *arguments) {
   (void)arguments;
-  if (!HK_SAFETY) return no_heap_profile;
+  if (!HK_SAFETY) return HK_PROFILE_ABSENT;
   hk_profile_facts_t facts = hk_profile_facts();
   hk_profile_sums_t sums = hk_profile_sums();
   hk_format_print(out, "{\"running\":%s,\"rate\":%u,\"time_ms\":%u,\"duration_ms\":%u,\"samples\":%u,\"lost\":%u}\n",

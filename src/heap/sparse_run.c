@@ -34,6 +34,9 @@
  * takes one of them. */
 #define UNUSED_MS 1000
 
+/* Chosen: a heap asks once in this time whether the process has a limit on addresses. That takes as long as a look. */
+#define LIMIT_MS 100
+
 void hk_sparse_init(hk_sparse_t *sparse) {
   sparse->slab_pages = (unsigned)(HK_SLAB_BYTES / hk_os_page_size());
   sparse->look_budget = BUDGET_MAX;
@@ -115,15 +118,6 @@ static uint16_t sparse_pages(const hk_slab_t *head) {
   return is_sparse(pages, bytes) ? (uint16_t)(pages + count_pages(is_resident, common, bytes)) : 0;
 }
 
-/* Looks at one of the run's slabs: four times as fast. */
-static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
-  unsigned char is_resident[HK_SLAB_BYTES / 4096];
-  size_t common = common_bytes(head->slab_count), bytes = hk_smaller(common, HK_SLAB_BYTES);
-  const hk_slab_t *slab = head + hk_random(&sparse->random) % (common / bytes);
-  if (!hk_os_resident_pages((void *)hk_slab_start(slab), bytes, is_resident)) return false;
-  return is_sparse(count_pages(is_resident, 0, bytes), HK_SLAB_BYTES);
-}
-
 /* Draws how many known runs come back before the next look at one, and adds to the budget for those. The distance is
  * random, so that no pattern of the program's hides its filled runs. */
 static void draw_distance(hk_sparse_t *sparse) {
@@ -134,7 +128,7 @@ static void draw_distance(hk_sparse_t *sparse) {
 }
 
 static void look_at_known(hk_sparse_t *sparse, hk_slab_t *head) {
-  if (!seems_sparse(sparse, head)) set_pages(sparse, head, sparse_pages(head));
+  set_pages(sparse, head, sparse_pages(head));
   if (hk_sparse_is_known(head)) {
     sparse->known_looks++;
     if (sparse->after_filled > 0) sparse->after_filled--;
@@ -147,12 +141,21 @@ static void look_at_known(hk_sparse_t *sparse, hk_slab_t *head) {
 }
 
 /* Kept runs are addresses that others lack where the process has a limit on them. */
+static bool may_keep_new(hk_sparse_t *sparse) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  if (now_ms >= sparse->limit_due_ms) {
+    sparse->has_limit = hk_os_limits_addresses();
+    sparse->limit_due_ms = now_ms + LIMIT_MS;
+  }
+  return !sparse->has_limit;
+}
+
 static void consider_new(hk_sparse_t *sparse, hk_slab_t *head) {
   if (sparse->look_budget < BUDGET_OF_LOOK) {
     sparse->look_budget++;
   } else {
     sparse->look_budget -= BUDGET_OF_LOOK;
-    if (!hk_os_limits_addresses()) set_pages(sparse, head, sparse_pages(head));
+    if (may_keep_new(sparse)) set_pages(sparse, head, sparse_pages(head));
   }
 }
 

@@ -74,7 +74,7 @@ bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident)
 }
 
 size_t hk_os_resident_bytes(void *start, size_t bytes) {
-  unsigned char is_resident[128] = {0}; /* small, for the caller's stack */
+  unsigned char is_resident[256] = {0}; /* small, for the caller's stack */
   size_t page_bytes = hk_os_page_size(), count = 0;
   for (size_t at = 0; at < bytes;) {
     size_t part = bytes - at < sizeof(is_resident) * page_bytes ? bytes - at : sizeof(is_resident) * page_bytes;

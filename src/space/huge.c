@@ -122,11 +122,18 @@ static uintptr_t find_full(void) {
   return start;
 }
 
+/* Looks at the second half only if the first one leaves it open: of a sparse superslab one system call tells. */
+static bool is_dense(const hk_thp_terms_t *terms, uintptr_t start) {
+  size_t half_bytes = HK_SUPERSLAB_BYTES / 2, first_bytes = hk_os_resident_bytes((void *)start, half_bytes);
+  if (!hk_thp_policy_is_dense(terms, first_bytes + half_bytes)) return false;
+  return hk_thp_policy_is_dense(terms, first_bytes + hk_os_resident_bytes((void *)(start + half_bytes), half_bytes));
+}
+
 /* Returns whether one of the program's full superslabs is resident nearly whole: then the program will likely fill the
  * next one too. The superslab that is found may be free again when it is examined; then it is not resident. */
 static bool is_program_dense(const hk_thp_terms_t *terms) {
   uintptr_t start = find_full();
-  return start != 0 && hk_thp_policy_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES));
+  return start != 0 && is_dense(terms, start);
 }
 
 /* Notes a new superslab. Returns whether the program grows like one that will fill it. */
@@ -203,7 +210,7 @@ static bool make_huge(uintptr_t start, bool *is_allowed) {
 
 static void make_huge_if_dense(hk_superslab_t *superslab, uintptr_t start, uint64_t now_ms,
                                const hk_thp_terms_t *terms) {
-  if (!hk_thp_policy_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES))) return;
+  if (!is_dense(terms, start)) return;
   bool is_allowed;
   bool is_huge = make_huge(start, &is_allowed);
   count(is_huge, HK_SUPERSLAB_BYTES);

@@ -419,6 +419,16 @@ HK_FRESH_TEST(SparseRun, NotUnderALimitOnAddresses) {
   EXPECT_EQ(KnownSlabs(program.heap()), 0u);
 }
 
+HK_FRESH_TEST(SparseRun, NotSoonAfterALimitOnAddressesIsSet) {
+  hk_heap_t *heap = HeapWithFullLists();
+  EXPECT_TRUE(Put(heap, FilledRun(3, 0)));
+  ASSERT_EQ(KnownSlabs(heap), 3u);
+  fake_os_limit_mapped(HK_TIB);
+  fake_os_advance(100'000'000);
+  (void)Put(heap, FilledRun(5, 0));
+  EXPECT_EQ(KnownSlabs(heap), 3u);
+}
+
 HK_FRESH_TEST(SparseRun, NotWhereTheSystemDoesNotTell) {
   fake_os_fail_all(fake_os_resident, true);
   Program program(0);

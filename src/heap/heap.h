@@ -61,7 +61,7 @@ typedef struct {
   hk_block_t *first;
   hk_block_t *last;
   ptrdiff_t left_bytes; /* the weight that the batch may still take: remote.h */
-} hk_outgoing_t;
+} hk_batch_t;
 
 /* The additional state of a bin, and of a heap, while the heap is sampled: sample_countdown.h. */
 typedef struct {
@@ -124,7 +124,7 @@ struct hk_heap {
   _Atomic(hk_free_list_t *) effective_lists; /* `bin`, or countdowns->shadow while sampled: hk_heap_effective_list */
   hk_sample_countdowns_t *countdowns;        /* NULL until the heap is first sampled; never given back */
   uint64_t sampling_state;                   /* the hk_sampling_state that it follows */
-  hk_outgoing_t outbox[HK_OUTBOX_PLACES];    /* direct-mapped by owner */
+  hk_batch_t outbox[HK_OUTBOX_PLACES];       /* direct-mapped by owner */
   _Atomic(uint32_t) batch_count;             /* in the outbox; the thread that has the heap writes it */
   hk_block_t *recent[HK_JUMP_BLOCKS];        /* a ring of the blocks of other heaps that were freed last */
   _Atomic(uint32_t) span_slabs;              /* in the spans that the heap owns, with shared.drained_slabs */

@@ -266,7 +266,7 @@ void hk_heap_check_spare(const hk_heap_t *heap) {
   check_spare_row(heap->reserve);
 }
 
-static void check_outbox(const hk_outgoing_t *batch) {
+static void check_batch(const hk_batch_t *batch) {
   if (batch->owner == NULL) return;
   HK_REQUIRE(batch->left_bytes > 0, "a batch that is full is sent at once");
   HK_REQUIRE(batch->first != NULL && batch->last != NULL, "a batch has blocks");
@@ -310,7 +310,7 @@ static uint64_t check_all(hk_heap_t *heap) {
              "a heap's effective lists are its own");
   uint64_t steps = 0;
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) steps += check_class(heap, i, UINT_MAX);
-  for (unsigned i = 0; i < HK_OUTBOX_PLACES; i++) check_outbox(&heap->outbox[i]);
+  for (unsigned i = 0; i < HK_OUTBOX_PLACES; i++) check_batch(&heap->outbox[i]);
   hk_heap_check_spare(heap);
   return steps + check_spans(heap);
 }

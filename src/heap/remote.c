@@ -62,7 +62,7 @@ static void note_waiting(hk_heap_t *heap, hk_heap_t *owner, ptrdiff_t left_bytes
   if (has_doubled && waiting >= least) hk_store_release(&hk_remote_overdue, owner);
 }
 
-HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
+HK_NOINLINE static void send(hk_heap_t *heap, hk_batch_t *batch) {
   hk_stat_bump(&heap->stat, hk_stat_remote_batch, 1);
   hk_heap_t *owner = batch->owner;
   batch->owner = NULL;   /* before the blocks go: a child of fork must not send them twice */
@@ -78,7 +78,7 @@ HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   }
 }
 
-static unsigned slot_of(const hk_heap_t *owner) {
+static unsigned place_of(const hk_heap_t *owner) {
   return (unsigned)(hk_hash((uintptr_t)owner) >> (64 - HK_OUTBOX_SHIFT));
 }
 
@@ -87,11 +87,11 @@ static uint32_t weight_of(const hk_slab_t *slab) {
 }
 
 /* Begins a batch with a block, and sends another owner's batch that is in its place. */
-HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *owner, hk_block_t *block,
+HK_NOINLINE static void begin(hk_heap_t *heap, hk_batch_t *batch, hk_heap_t *owner, hk_block_t *block,
                               uint32_t weight) {
   if (batch->owner != NULL) send(heap, batch);
   hk_remote_link(block, HK_LIST_END);
-  *batch = (hk_outgoing_t){.first = block, .last = block, .left_bytes = (ptrdiff_t)batch_bytes(heap) - weight};
+  *batch = (hk_batch_t){.first = block, .last = block, .left_bytes = (ptrdiff_t)batch_bytes(heap) - weight};
   hk_bump_relaxed(&heap->batch_count, 1);
   hk_keep_store_order(); /* a child of fork must not find an owner without a chain for it, or without its count */
   batch->owner = owner;
@@ -116,7 +116,7 @@ HK_INLINE void set_jump(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *bloc
 
 /* Adds a block to the owner's batch. Calls come last, so that the common path has no stack frame. */
 HK_INLINE void gather(hk_heap_t *heap, hk_heap_t *owner, const hk_slab_t *slab, hk_block_t *block) {
-  hk_outgoing_t *batch = &heap->outbox[slot_of(owner)];
+  hk_batch_t *batch = &heap->outbox[place_of(owner)];
   HK_FORGET(batch);                  /* one register, as in heap/bin.h */
   uint32_t weight = weight_of(slab); /* before the block is under way: its slab is the owner's */
   if (HK_UNLIKELY(batch->owner != owner)) {

@@ -56,7 +56,7 @@ static bool is_listed(const hk_heap_t *heap, hk_block_t *const *head, const hk_h
  * another owner: its span has moved. */
 static bool is_in_outbox(const hk_heap_t *heap, const hk_heap_t *owner, const hk_block_t *block) {
   for (unsigned i = 0; i < HK_OUTBOX_PLACES; i++) {
-    const hk_outgoing_t *batch = &heap->outbox[i];
+    const hk_batch_t *batch = &heap->outbox[i];
     void *addressee;
     if (!read_word(heap, &batch->owner, &addressee) || addressee == NULL) continue;
     if (owner != NULL && addressee != owner) continue;

@@ -244,7 +244,7 @@ static void count_under_way(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *ow
 }
 
 static void count_outbox(walk_t *walk, hk_heap_t *heap) {
-  hk_outgoing_t outbox[HK_OUTBOX_PLACES];
+  hk_batch_t outbox[HK_OUTBOX_PLACES];
   hk_survey_copy_record(outbox, heap->outbox, sizeof outbox);
   for (unsigned i = 0; i < HK_OUTBOX_PLACES; i++) {
     hk_tag_counts_t *counts = counts_of(walk, outbox[i].owner);

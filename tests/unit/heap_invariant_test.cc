@@ -331,7 +331,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, CountsOfAHeap) {
 HK_FRESH_TEST(HeapInvariantDeathTest, Outboxes) {
   hk_heap_t *heap = hk_heap_take(), *owner = hk_heap_take();
   RemoteFree(heap, Alloc(owner, kTiny));
-  hk_outgoing_t *batch = heap->outbox;
+  hk_batch_t *batch = heap->outbox;
   while (batch->owner == nullptr) batch++;
   MakeDue(heap);
   EXPECT_NOTICED(batch->left_bytes = 0, hk_heap_check(heap), "a batch that is full is sent at once");

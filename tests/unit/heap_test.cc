@@ -43,7 +43,7 @@ HK_FRESH_TEST(Heap, ANewHeapIsEmpty) {
   EXPECT_FALSE(hk_load_relaxed(&heap->busy));
   EXPECT_FALSE(hk_heap_has_incoming(heap));
   EXPECT_EQ(hk_load_relaxed(&heap->shared.incoming), HK_LIST_END);
-  for (const hk_outgoing_t &batch : heap->outbox) EXPECT_EQ(batch.owner, nullptr);
+  for (const hk_batch_t &batch : heap->outbox) EXPECT_EQ(batch.owner, nullptr);
   EXPECT_EQ(hk_heap_spare_slabs(heap), 0u);
   for (const hk_list_t &list : heap->spare) EXPECT_TRUE(hk_list_is_empty(&list));
   EXPECT_EQ(heap->damaged, nullptr);

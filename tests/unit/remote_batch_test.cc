@@ -106,7 +106,7 @@ HK_FRESH_TEST(Remote, ABlockWeighsItsBytesAndASmallOneMore) {
       RemoteFree(heaps.other, blocks[i]);
       total += weight;
       size_t in_outbox = 0;
-      for (const hk_outgoing_t &batch : heaps.other->outbox) {
+      for (const hk_batch_t &batch : heaps.other->outbox) {
         if (batch.owner == heaps.owner) in_outbox += 32 * HK_KIB - batch.left_bytes;
       }
       ASSERT_EQ(in_outbox, total) << i;

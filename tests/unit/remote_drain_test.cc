@@ -212,7 +212,7 @@ HK_FRESH_TEST(RemoteDrain, AChainOfMovedSpansIsFollowedToItsEnd) {
   }
   for (hk_heap_t *heap : heaps) {
     ASSERT_TRUE(hk_heap_take_this(heap));
-    for (const hk_outgoing_t &batch : heap->outbox) EXPECT_EQ(batch.owner, nullptr) << "nothing stays behind";
+    for (const hk_batch_t &batch : heap->outbox) EXPECT_EQ(batch.owner, nullptr) << "nothing stays behind";
     hk_heap_flush(heap);
   }
   EXPECT_EQ(InUseSlabs(), 0u);

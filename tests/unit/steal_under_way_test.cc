@@ -155,7 +155,7 @@ HK_FRESH_TEST(StealUnderWay, APurgeTakesBackWhatWaitsForTheOldOwner) {
     hk_thread_heap = way.taker;
     (void)hk_process_purge(0);
     EXPECT_EQ(InUseSlabs(), 0u);
-    for (const hk_outgoing_t &batch : way.giver->outbox) EXPECT_EQ(batch.owner, nullptr);
+    for (const hk_batch_t &batch : way.giver->outbox) EXPECT_EQ(batch.owner, nullptr);
     ASSERT_TRUE(hk_heap_take_this(way.giver));
   }
 }

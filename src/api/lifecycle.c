@@ -151,7 +151,7 @@ void hk_lifecycle_start(void) {
 
 /* Runs before the thread attaches a heap. From then on its exit handler runs, which ends what begins here. */
 static void begin_thread(void) {
-  if (!hk_thread_is_leaving()) hk_crash_report_begin_thread();
+  if (!hk_thread_keeps_no_heap()) hk_crash_report_begin_thread();
 }
 
 hk_thread_lease_t hk_lifecycle_enter_heapless(void) {

@@ -85,7 +85,7 @@ static void flush_own_and_idle(void) {
 size_t hk_process_purge(size_t keep_bytes) {
   /* Releasing spans may purge already: the difference counts. */
   uint64_t before = purged_so_far();
-  if (hk_thread_is_leaving() && hk_thread_own() == HK_EMPTY_HEAP) {
+  if (hk_thread_keeps_no_heap() && hk_thread_own() == HK_EMPTY_HEAP) {
     hk_process_purge_idle_heaps(); /* attaching a heap here would only make one more to flush */
   } else {
     flush_own_and_idle();

@@ -95,7 +95,7 @@ static HK_NOINLINE bool wait_for_heap(void) {
 }
 
 void hk_share_heaps(void) {
-  if (hk_heap_total() < FEW_HEAPS || hk_thread_is_leaving() || hk_thread_take_up() || find_heap()) return;
+  if (hk_heap_total() < FEW_HEAPS || hk_thread_keeps_no_heap() || hk_thread_take_up() || find_heap()) return;
   uint64_t new_ms = hk_load_relaxed(&last_new_ms);
   bool is_burst = hk_subtract_to_zero(hk_os_coarse_ms(), new_ms) < BURST_MS;
   if (!is_burst) hk_store_relaxed(&budget, BUDGET_MAX);

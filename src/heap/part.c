@@ -50,7 +50,7 @@ static hk_part_table_t *take_table(void) {
 /* Returns NULL for a thread that keeps no heap, and when the system refuses. */
 static hk_part_table_t *own_table(void) {
   if (HK_LIKELY(hk_part_table != NO_TABLE)) return hk_part_table;
-  if (hk_thread_is_leaving()) return NULL;
+  if (hk_thread_keeps_no_heap()) return NULL;
   hk_thread_lease_t lease = hk_thread_enter(); /* arms the exit handler, which gives the table back */
   if (lease.heap == NULL) return NULL;
   hk_thread_leave(lease);
@@ -209,7 +209,7 @@ static void switch_back(hk_heap_t *before) {
   hk_lock_allow_repair();
 }
 
-static hk_heap_t *borrow(hk_named_t *named) { return hk_thread_is_leaving() ? take_or_make(named) : NULL; }
+static hk_heap_t *borrow(hk_named_t *named) { return hk_thread_keeps_no_heap() ? take_or_make(named) : NULL; }
 
 hk_part_switch_t hk_part_enter(hk_named_t *named) {
   hk_part_switch_t entered = {.part = hk_part_acquire(named)};

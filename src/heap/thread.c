@@ -13,11 +13,11 @@
 
 HK_THREAD_LOCAL hk_heap_variable_t hk_thread_heap = HK_EMPTY_HEAP;
 
-/* A thread keeps a heap only while its exit handler is still to come (`has_exit_handler`). After the handler,
+/* Whether the thread keeps a heap from call to call: only while its exit handler is still to come. After the handler,
  * destructors of other libraries may allocate. When all of them have run, glibc frees the memory of cached stacks. So
  * nothing tells which call is the last. A thread of a bare clone has no exit handler at all. */
-typedef enum { not_known, has_exit_handler, is_without_heap } prospect_t;
-static HK_THREAD_LOCAL uint8_t prospect; /* prospect_t */
+typedef enum { not_known, keeps_heap, keeps_no_heap } heap_keeping_t;
+static HK_THREAD_LOCAL uint8_t heap_keeping; /* heap_keeping_t */
 
 /* Chosen: frees that a thread that may be ending makes without a heap. When all destructors have run, glibc frees the
  * memory of cached stacks beyond 40 MiB, which is 2,560 stacks of 16 KiB. A heap that is attached then stays attached
@@ -28,17 +28,17 @@ static HK_THREAD_LOCAL uint16_t free_count;
 static HK_THREAD_LOCAL bool has_attached;
 
 static HK_COLD bool look_for_exit_handler(void) {
-  prospect = hk_os_thread_is_of_c_library() ? has_exit_handler : is_without_heap;
-  return prospect == has_exit_handler;
+  heap_keeping = hk_os_thread_is_of_c_library() ? keeps_heap : keeps_no_heap;
+  return heap_keeping == keeps_heap;
 }
 
-bool hk_thread_is_leaving(void) {
-  return prospect == not_known ? !look_for_exit_handler() : prospect == is_without_heap;
+bool hk_thread_keeps_no_heap(void) {
+  return heap_keeping == not_known ? !look_for_exit_handler() : heap_keeping == keeps_no_heap;
 }
 
 void hk_thread_go_without_heap(void) {
   hk_store_relaxed(&hk_thread_heap, HK_EMPTY_HEAP);
-  prospect = is_without_heap;
+  heap_keeping = keeps_no_heap;
 }
 
 /* ---- Another thread may take the heap (attachment.h). */
@@ -80,7 +80,7 @@ void hk_thread_arm(void) {
 }
 
 void hk_thread_attach_if_idle(hk_heap_t *heap) {
-  if (hk_thread_own() != HK_EMPTY_HEAP || hk_thread_is_leaving() || take_up() != NULL) return;
+  if (hk_thread_own() != HK_EMPTY_HEAP || hk_thread_keeps_no_heap() || take_up() != NULL) return;
   if (hk_heap_take_this(heap)) attach(heap);
 }
 
@@ -88,7 +88,7 @@ void hk_thread_attach_if_idle(hk_heap_t *heap) {
 
 bool hk_thread_frees_without_heap(hk_heap_t *owner) {
   if (hk_thread_own() != HK_EMPTY_HEAP) return false;
-  if (hk_thread_is_leaving()) return true;
+  if (hk_thread_keeps_no_heap()) return true;
   if (has_attached) return false; /* its exit handler is armed */
   if (known_heap == NULL) known_heap = owner;
   if (free_count == FREES_WITHOUT_HEAP || (free_count == 0 && !hk_os_thread_is_ending())) return false;
@@ -110,34 +110,35 @@ static hk_heap_t *take_known(void) {
 /* Chosen: a thread whose first call frees another thread's block lets others run this often until that block's heap is
  * idle. The other thread may be about to end, and the calling thread takes over its work. From the second wait in vain
  * in a row on, each doubles the number of threads that do not wait, up to 64. */
-#define HEIR_YIELDS 4
-#define HEIR_IN_VAIN_MAX 8
+#define YIELDS_MAX 4
+#define IN_VAIN_MAX 8
 static struct {
   _Atomic(uint32_t) in_vain; /* waits in a row */
   _Atomic(uint32_t) skips;   /* threads that do not wait before the next one does */
-} heirs;
+} known_waits;
 
 /* Returns whether the known heap became idle. */
 static bool yield_to_known(void) {
-  for (unsigned i = 0; i < HEIR_YIELDS; i++) {
+  for (unsigned i = 0; i < YIELDS_MAX; i++) {
     if (hk_heap_life(known_heap) == hk_heap_idle) return true;
     hk_os_yield();
   }
   return hk_heap_life(known_heap) == hk_heap_idle;
 }
 
-/* Waits until the known heap is idle, before the thread's first heap. A thread that is leaving would not get it. */
+/* Waits until the known heap is idle, before the thread's first heap. A thread that keeps no heap would not get
+ * it. */
 static void wait_for_known(void) {
   if (has_attached || known_heap == NULL || hk_heap_life(known_heap) != hk_heap_attached) return;
-  if (hk_thread_is_leaving()) return;
-  uint32_t skips = hk_load_relaxed(&heirs.skips), in_vain = hk_load_relaxed(&heirs.in_vain);
+  if (hk_thread_keeps_no_heap()) return;
+  uint32_t skips = hk_load_relaxed(&known_waits.skips), in_vain = hk_load_relaxed(&known_waits.in_vain);
   if (skips > 0) {
-    hk_store_relaxed(&heirs.skips, skips - 1);
+    hk_store_relaxed(&known_waits.skips, skips - 1);
     return;
   }
-  in_vain = yield_to_known() ? 0 : in_vain < HEIR_IN_VAIN_MAX ? in_vain + 1 : in_vain;
-  hk_store_relaxed(&heirs.in_vain, in_vain);
-  hk_store_relaxed(&heirs.skips, (UINT32_C(1) << in_vain) / 4);
+  in_vain = yield_to_known() ? 0 : in_vain < IN_VAIN_MAX ? in_vain + 1 : in_vain;
+  hk_store_relaxed(&known_waits.in_vain, in_vain);
+  hk_store_relaxed(&known_waits.skips, (UINT32_C(1) << in_vain) / 4);
 }
 
 static hk_thread_lease_t take(void) {
@@ -146,7 +147,7 @@ static hk_thread_lease_t take(void) {
   if (known != NULL) return (hk_thread_lease_t){.heap = known};
   hk_thread_lease_t lease = {.heap = hk_heap_take()};
   if (lease.heap == NULL) return lease;
-  lease.is_borrowed = hk_thread_is_leaving();
+  lease.is_borrowed = hk_thread_keeps_no_heap();
   if (!lease.is_borrowed) attach(lease.heap);
   return lease;
 }
@@ -183,7 +184,7 @@ void hk_thread_give_back(hk_heap_t *heap) {
 }
 
 void hk_thread_on_exit(void) {
-  prospect = is_without_heap;
+  heap_keeping = keeps_no_heap;
   hk_heap_t *heap = hk_thread_own();
   if (heap == HK_EMPTY_HEAP) heap = take_up();
   has_attached = false;

@@ -70,8 +70,8 @@ void hk_thread_attach_if_idle(hk_heap_t *heap);
  * work, and frees more of its blocks. */
 bool hk_thread_frees_without_heap(hk_heap_t *owner);
 
-/* Returns whether the thread has no heap and attaches none: its exit handler has run, or never will. */
-bool hk_thread_is_leaving(void);
+/* Returns whether the calling thread has no heap and attaches none: its exit handler has run, or never will. */
+bool hk_thread_keeps_no_heap(void);
 
 /* Takes up the heap that the calling thread had last. Returns false when it had none, or another thread has it. For a
  * thread that finds no heap. */

@@ -46,7 +46,7 @@ void RunBare() {
   mask = found;
   bare_number = syscall(SYS_gettid);
   hk_thread_go_without_heap();
-  has_heap = hk_thread_own() != HK_EMPTY_HEAP || !hk_thread_is_leaving();
+  has_heap = hk_thread_own() != HK_EMPTY_HEAP || !hk_thread_keeps_no_heap();
   begun++;
   while (!may_end) {
     if (looks_at_rights) {

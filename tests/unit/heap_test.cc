@@ -269,7 +269,7 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedForEachCallOnceItsExitHandlerHasRun) {
       (void)FreeOwn(lease.heap, Alloc(lease.heap, 80));
       hk_thread_leave(lease);
       if (round == 0) hk_thread_on_exit();
-      EXPECT_TRUE(hk_thread_is_leaving());
+      EXPECT_TRUE(hk_thread_keeps_no_heap());
       EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
       EXPECT_EQ(hk_heap_life(lease.heap), hk_heap_idle);
     }
@@ -402,7 +402,7 @@ HK_FRESH_TEST(HeapOfAThread, IsNotFollowedByOneThatIsLeaving) {
   hk_heap_t *heap = hk_heap_take();
   hk_heap_give_back(heap);
   std::thread([heap] {
-    while (!hk_thread_is_leaving()) hk_thread_on_exit();
+    while (!hk_thread_keeps_no_heap()) hk_thread_on_exit();
     hk_thread_attach_if_idle(heap);
     EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
     EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);

@@ -199,7 +199,7 @@ void hk_process_purge_after_refusal(void) {
 }
 
 void hk_process_purge_drain_own(void) {
-  hk_remote_consider_idle();
+  hk_remote_drain_idle_if_due();
   hk_heap_t *heap = hk_thread_own(); /* read last: until the thread enters its heap, an examiner may take it */
   if (heap == HK_EMPTY_HEAP || !hk_heap_has_incoming(heap)) return;
   hk_heap_enter(heap);

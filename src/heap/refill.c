@@ -154,7 +154,7 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
 
   /* Before growing: send the blocks that other heaps may wait for, and collect those that wait elsewhere. */
   if (hk_load_relaxed(&heap->batch_count) > 0) hk_remote_flush(heap);
-  hk_remote_consider_idle();
+  hk_remote_drain_idle_if_due();
   if (hk_heap_total() > 1 && !hk_heap_is_part(heap) && /* all blocks in a part's spans are the part's */
       hk_steal_span(heap, class_index) && take_any(heap, class_index, straight) != hk_stat_refill_failed)
     return true;

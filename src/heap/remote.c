@@ -256,12 +256,12 @@ void hk_remote_drain_if_idle(hk_heap_t *heap) {
 
 /* ---- After a fork. */
 
-_Atomic(bool) hk_remote_is_left;
+_Atomic(bool) hk_remote_is_drain_due;
 
-void hk_remote_note_fork(void) { hk_store_relaxed(&hk_remote_is_left, true); }
+void hk_remote_note_fork(void) { hk_store_relaxed(&hk_remote_is_drain_due, true); }
 
 void hk_remote_drain_idle(void) {
-  hk_store_relaxed(&hk_remote_is_left, false);
+  hk_store_relaxed(&hk_remote_is_drain_due, false);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     if (hk_heap_has_incoming(heap)) hk_remote_drain_if_idle(heap);
   }

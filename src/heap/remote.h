@@ -56,10 +56,11 @@ void hk_remote_drain_idle(void);
  * vanished thread had just sent some. */
 void hk_remote_note_fork(void);
 
-/* Drains idle heaps that a fork left with blocks waiting. For a thread that is about to grow. */
-extern HK_HIDDEN _Atomic(bool) hk_remote_is_left;
-HK_INLINE void hk_remote_consider_idle(void) {
-  if (HK_UNLIKELY(hk_load_relaxed(&hk_remote_is_left))) hk_remote_drain_idle();
+/* True in a child of fork until a thread has drained the idle heaps. The function does so, for a thread that is about to
+ * grow. */
+extern HK_HIDDEN _Atomic(bool) hk_remote_is_drain_due;
+HK_INLINE void hk_remote_drain_idle_if_due(void) {
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_remote_is_drain_due))) hk_remote_drain_idle();
 }
 
 /* hk_heap_give_back, and drains the heap again if blocks arrived meanwhile, so that none waits. */

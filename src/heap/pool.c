@@ -335,14 +335,14 @@ static bool give_back(hk_heap_t *heap, push_t push) {
 bool hk_heap_give_back(hk_heap_t *heap) { return give_back(heap, hk_list_push_front); }
 
 bool hk_heap_give_back_warm(hk_heap_t *heap, bool *has_incoming) {
-  if (hk_heap_is_part(heap) || hk_heap_pool_is_deep()) return false;
+  if (hk_heap_is_part(heap) || hk_heap_pool_has_warm()) return false;
   prepare(heap);
   if (!put_in_slot(heap, HK_POOL_WARM)) return false;
   *has_incoming = has_incoming_in_turn(heap);
   return true;
 }
 
-bool hk_heap_pool_is_deep(void) {
+bool hk_heap_pool_has_warm(void) {
   static_assert(HK_POOL_WARM <= HK_POOL_SLOTS, "the warm ones are in slots");
   unsigned first = hk_shard_current() * HK_POOL_SLOTS;
   for (unsigned i = 0; i < HK_POOL_WARM; i++) {

@@ -24,7 +24,8 @@
 /* Chosen: more threads of one shard than this rarely end before others begin. */
 #define HK_POOL_SLOTS 32
 
-/* Chosen: this many idle heaps, in the first slots of each shard, keep their memory for the threads that come next. */
+/* Chosen: this many idle heaps, in the first slots of each shard, are warm: they keep their memory for the threads that
+ * come next. */
 #define HK_POOL_WARM 4
 
 /* Returns an idle heap, or a new one; NULL when the system refuses. Prefers, on a machine of several memory nodes, a
@@ -69,8 +70,8 @@ hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument)
 /* Returns whether the heap had free blocks of the class, or room for some, when it was last given back. Any thread. */
 bool hk_heap_offers(hk_heap_t *heap, unsigned class_index);
 
-/* Returns whether HK_POOL_WARM heaps are idle in the first slots of the calling thread's shard. Any thread. */
-bool hk_heap_pool_is_deep(void);
+/* Returns whether the calling thread's shard has HK_POOL_WARM warm heaps: all its first slots are full. Any thread. */
+bool hk_heap_pool_has_warm(void);
 
 /* Returns whether a heap is idle, other than a part. Any thread. */
 bool hk_heap_pool_has_any(void);

@@ -224,13 +224,13 @@ HK_FRESH_TEST(Pool, ThePoolIsAsDeepAfterAVisitAndInAChildOfFork) {
     for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
     for (int round = 0; round < 2 * HK_POOL_WARM; round++) {
       hk_heap_visit_idle(VisitAnIdleHeap);
-      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM);
+      ASSERT_EQ(hk_heap_pool_has_warm(), idle >= HK_POOL_WARM);
       Repair(HK_EMPTY_HEAP);
-      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM);
+      ASSERT_EQ(hk_heap_pool_has_warm(), idle >= HK_POOL_WARM);
     }
     for (unsigned left = idle; left-- > 0;) {
       ASSERT_NE(hk_heap_take(), nullptr);
-      ASSERT_EQ(hk_heap_pool_is_deep(), left >= HK_POOL_WARM);
+      ASSERT_EQ(hk_heap_pool_has_warm(), left >= HK_POOL_WARM);
     }
   }
 }

@@ -99,10 +99,10 @@ HK_FRESH_TEST(PoolShards, EachShardKeepsWarmHeaps) {
   for (unsigned shard : {0u, 1u}) {
     MoveToShard(shard);
     for (unsigned i = 0; i < HK_POOL_WARM; i++) {
-      EXPECT_FALSE(hk_heap_pool_is_deep());
+      EXPECT_FALSE(hk_heap_pool_has_warm());
       EXPECT_TRUE(hk_heap_give_back_warm(heaps[2 * i + shard], &is_waited_for));
     }
-    EXPECT_TRUE(hk_heap_pool_is_deep());
+    EXPECT_TRUE(hk_heap_pool_has_warm());
   }
 }
 

@@ -190,18 +190,18 @@ HK_FRESH_TEST(PoolBeyondSlots, TakeIfLooksAtSlotsOnly) {
 // ---- Whether many heaps are idle.
 
 HK_FRESH_TEST(Pool, ThePoolIsDeepFromItsNumberOfIdleHeapsOn) {
-  EXPECT_FALSE(hk_heap_pool_is_deep()) << "there is none";
+  EXPECT_FALSE(hk_heap_pool_has_warm()) << "there is none";
   constexpr unsigned kHeaps = 2 * HK_POOL_WARM + 1;
   std::vector<hk_heap_t *> heaps = TakeMany(kHeaps);
-  EXPECT_FALSE(hk_heap_pool_is_deep()) << "none is idle";
+  EXPECT_FALSE(hk_heap_pool_has_warm()) << "none is idle";
   for (int round = 0; round < 3; round++) {
     for (unsigned idle = 1; idle <= kHeaps; idle++) {
       hk_heap_give_back(heaps[idle - 1]);
-      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM) << idle;
+      ASSERT_EQ(hk_heap_pool_has_warm(), idle >= HK_POOL_WARM) << idle;
     }
     for (unsigned idle = kHeaps; idle-- > 0;) {
       ASSERT_EQ(hk_heap_take(), heaps[idle]);
-      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM) << idle;
+      ASSERT_EQ(hk_heap_pool_has_warm(), idle >= HK_POOL_WARM) << idle;
     }
   }
 }
@@ -212,9 +212,9 @@ HK_FRESH_TEST(Pool, ThePoolIsNotDeepWhileOneOfItsFirstIsTaken) {
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
   for (unsigned i = 0; i < heaps.size(); i++) {
     ASSERT_TRUE(hk_heap_take_this(heaps[i]));
-    EXPECT_EQ(hk_heap_pool_is_deep(), i >= HK_POOL_WARM) << i;
+    EXPECT_EQ(hk_heap_pool_has_warm(), i >= HK_POOL_WARM) << i;
     hk_heap_give_back(heaps[i]);
-    EXPECT_TRUE(hk_heap_pool_is_deep());
+    EXPECT_TRUE(hk_heap_pool_has_warm());
   }
 }
 

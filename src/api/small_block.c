@@ -18,7 +18,7 @@ void hk_small_drop_damaged(hk_heap_t *heap, hk_free_list_t *free_list, unsigned 
 }
 
 /* Hands out a block of a hardened build that was in no list. Returns NULL when it is damaged: it is lost. */
-static hk_block_t *give_straight(hk_block_t *block) {
+static hk_block_t *give_untouched(hk_block_t *block) {
   hk_handover_t handover = hk_handover_of(block);
   if (!hk_handover_may_link(block) || !hk_handover_is_ready(block, handover)) {
     hk_misuse_damage(block);
@@ -36,10 +36,10 @@ void *hk_small_take(hk_heap_t *heap, unsigned class_index) {
     hk_block_t *block = hk_small_pop(list - class_index, class_index);
     if (block != NULL) return block;
     hk_small_drop_damaged(heap, list, class_index);
-    hk_block_t *straight = NULL;
-    bool filled = hk_refill(heap, class_index, &straight);
+    hk_block_t *untouched = NULL;
+    bool filled = hk_refill(heap, class_index, &untouched);
     hk_misuse_report_damaged(heap);
-    if (HK_HARDENED && straight != NULL && (straight = give_straight(straight)) == NULL) continue;
-    if (!filled || straight != NULL) return straight;
+    if (HK_HARDENED && untouched != NULL && (untouched = give_untouched(untouched)) == NULL) continue;
+    if (!filled || untouched != NULL) return untouched;
   }
 }

@@ -61,7 +61,7 @@ static bool is_one_untouched(const hk_slab_t *span, size_t block_bytes) {
 }
 
 /* Returns a block that was never used: in a hardened build a random one of some. */
-static hk_block_t *carve_straight(hk_heap_t *heap, hk_slab_t *span) {
+static hk_block_t *carve_untouched(hk_heap_t *heap, hk_slab_t *span) {
   hk_block_t *block = hk_span_carve_untouched(heap, span);
   if (!HK_HARDENED) return block;
   hk_block_t *before = NULL;
@@ -73,16 +73,16 @@ static hk_block_t *carve_straight(hk_heap_t *heap, hk_slab_t *span) {
   return hk_quarantine_take_unused(hk_heap_quarantine(heap), span->class_index);
 }
 
-/* Carves blocks for the bin, or one to `*straight` unless that is NULL. */
-static bool carve(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
+/* Carves blocks for the bin, or one to `*untouched` unless that is NULL. */
+static bool carve(hk_heap_t *heap, unsigned class_index, hk_block_t **untouched) {
   hk_bin_state_t *state = &heap->state[class_index];
   hk_slab_t *span = hk_load_relaxed(&state->active);
   if (span == NULL) return false;
   size_t block_bytes = hk_class_bytes(class_index);
   bool is_mid = hk_class_is_mid(class_index);
-  if (straight != NULL && is_one_untouched(span, block_bytes)) {
-    *straight = carve_straight(heap, span);
-    if (*straight == NULL) return false;
+  if (untouched != NULL && is_one_untouched(span, block_bytes)) {
+    *untouched = carve_untouched(heap, span);
+    if (*untouched == NULL) return false;
   } else {
     unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, span, block_bytes);
     if (hk_span_carve(heap, span, count) == 0) return false;
@@ -118,10 +118,10 @@ static bool take_used(hk_heap_t *heap, unsigned class_index) {
 }
 
 /* Returns the counter of the source that gave blocks; hk_stat_refill_failed when none did. */
-static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
+static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index, hk_block_t **untouched) {
   if (has_blocks(heap, class_index)) return hk_stat_refill_remote;
   if (take_used(heap, class_index)) return hk_stat_refill_used;
-  return carve(heap, class_index, straight) ? hk_stat_refill_carve : hk_stat_refill_failed;
+  return carve(heap, class_index, untouched) ? hk_stat_refill_carve : hk_stat_refill_failed;
 }
 
 bool hk_refill_has(const hk_heap_t *heap, unsigned class_index) {
@@ -144,9 +144,9 @@ unsigned hk_refill_choose_class(hk_heap_t *heap, unsigned class_index, size_t al
   return coarse;
 }
 
-static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
+static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **untouched) {
   if (hk_heap_has_incoming(heap)) (void)hk_remote_drain(heap);
-  hk_stat_id_t stage = take_any(heap, class_index, straight);
+  hk_stat_id_t stage = take_any(heap, class_index, untouched);
   if (stage != hk_stat_refill_failed) {
     hk_stat_bump(&heap->stat, stage, 1);
     return true;
@@ -156,7 +156,7 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
   if (hk_load_relaxed(&heap->batch_count) > 0) hk_remote_flush(heap);
   hk_remote_drain_idle_if_due();
   if (hk_heap_total() > 1 && !hk_heap_is_part(heap) && /* all blocks in a part's spans are the part's */
-      hk_steal_span(heap, class_index) && take_any(heap, class_index, straight) != hk_stat_refill_failed)
+      hk_steal_span(heap, class_index) && take_any(heap, class_index, untouched) != hk_stat_refill_failed)
     return true;
   if (hk_idle_bin_may_help(heap)) hk_idle_bin_flush_before_growth(heap, class_index);
   hk_slab_t *span = hk_span_acquire(heap, class_index);
@@ -165,15 +165,15 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
     return false;
   }
   switch_to(heap, span);
-  return carve(heap, class_index, straight);
+  return carve(heap, class_index, untouched);
 }
 
-bool hk_refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
+bool hk_refill(hk_heap_t *heap, unsigned class_index, hk_block_t **untouched) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
   hk_spare_pass_time(heap);
   if (hk_class_is_mid(class_index)) heap->state[class_index].carved_zero = false;
   hk_idle_bin_note_refill(heap, class_index);
-  bool has_refilled = refill(heap, class_index, straight);
+  bool has_refilled = refill(heap, class_index, untouched);
   hk_heap_check_class(heap, class_index);
   return has_refilled;
 }

@@ -11,9 +11,9 @@
  * part of the active span, a span of an idle heap, a new span. The counters of these are refill_remote, refill_used,
  * refill_carve, slab_move and slab_acquire; refill_failed counts refusals.
  *
- * Unless `straight` is NULL, it may set `*straight` instead, which is NULL before, to a block of a mid class that was
+ * Unless `untouched` is NULL, it may set `*untouched` instead, which is NULL before, to a block of a mid class that was
  * never used, and leave the bin empty: the block's memory is not touched. */
-bool hk_refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight);
+bool hk_refill(hk_heap_t *heap, unsigned class_index, hk_block_t **untouched);
 
 /* Returns the class that serves a request of `class_index` at this alignment. While a heap needs few blocks of a tiny
  * class and has none, that is a coarse class (policy/size_class.h): otherwise each of many threads that need one block

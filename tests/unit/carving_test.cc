@@ -113,19 +113,19 @@ HK_FRESH_TEST(Carving, OfAMidClassAPagesWorthOrOneBlockIsCarvedAtATime) {
 HK_FRESH_TEST(Carving, ABlockThatWasNeverUsedIsNotTouched) {
   hk_heap_t *heap = hk_heap_take();
   unsigned class_index = hk_class_of(8 * HK_KIB);
-  hk_block_t *straight = nullptr;
-  ASSERT_TRUE(hk_refill(heap, class_index, &straight));
-  ASSERT_NE(straight, nullptr);
-  EXPECT_EQ(hk_os_resident_bytes(straight, 8 * HK_KIB), 0u);
+  hk_block_t *untouched = nullptr;
+  ASSERT_TRUE(hk_refill(heap, class_index, &untouched));
+  ASSERT_NE(untouched, nullptr);
+  EXPECT_EQ(hk_os_resident_bytes(untouched, 8 * HK_KIB), 0u);
   EXPECT_EQ(ListLength(heap->bin[class_index].free), 0u);
   EXPECT_EQ(heap->bin[class_index].countdown, RoomOf(heap, class_index));
-  CheckSpan(heap, SpanOf(straight), 1);
+  CheckSpan(heap, SpanOf(untouched), 1);
   EXPECT_TRUE(hk_heap_was_fresh(heap, class_index));
-  (void)FreeOwn(heap, straight);
+  (void)FreeOwn(heap, untouched);
   hk_block_t *used = nullptr;
-  EXPECT_EQ(Pop(heap, class_index), straight);
+  EXPECT_EQ(Pop(heap, class_index), untouched);
   ASSERT_TRUE(hk_refill(heap, class_index, &used));
-  EXPECT_NE(used, straight);
+  EXPECT_NE(used, untouched);
 }
 
 // It is not known how much of used memory was touched. So a refill carves little at first, and each time more, but

@@ -32,7 +32,7 @@ hk_sandbox_t hk_confine_level_of_seccomp(unsigned long operation, unsigned long 
 
 static void end_threads(void) {
   hk_store_relaxed(&hk_sandbox_is_near, true);
-  hk_purge_wakeup_call();
+  hk_purge_wakeup_force();
   hk_serve_end_soon();
   hk_own_thread_await_ends(THREADS_END_MS);
 }

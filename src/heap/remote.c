@@ -25,7 +25,7 @@ bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
     if (HK_UNLIKELY(!is_intact)) hk_block_break_seal(last);
   } while (!hk_compare_exchange_weak_acq_rel(&owner->shared.incoming, &head,
                                              first)); /* with hk_remote_take, hk_heap_give_back */
-  if (HK_UNLIKELY(hk_load_relaxed(&hk_purge_wakeup_is_due_at_free))) hk_purge_wakeup_send();
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_purge_wakeup_is_due_at_free))) hk_purge_wakeup_send_at_free();
   return head == HK_LIST_END;
 }
 

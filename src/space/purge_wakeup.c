@@ -51,7 +51,7 @@ bool hk_purge_wakeup_send_locked(void) {
  * asleep, or this wakes it (docs/concurrency.md, "The purge thread's sleep"). */
 void hk_purge_wakeup_wake(void) { hk_os_wake_one((const uint32_t *)&hk_purge_wakeup_word); }
 
-void hk_purge_wakeup_send(void) {
+void hk_purge_wakeup_send_at_free(void) {
   hk_lock_acquire(hk_lock_space);
   bool is_first = hk_load_relaxed(&hk_purge_wakeup_is_due_at_free);
   if (is_first) {
@@ -62,7 +62,7 @@ void hk_purge_wakeup_send(void) {
   if (is_first) hk_purge_wakeup_wake();
 }
 
-void hk_purge_wakeup_call(void) {
+void hk_purge_wakeup_force(void) {
   hk_lock_acquire(hk_lock_space);
   hk_bump_relaxed(&hk_purge_wakeup_word, 1);
   hk_lock_release(hk_lock_space);

@@ -55,14 +55,14 @@ bool hk_purge_wakeup_send_locked(void);
  * remote free wakes it. */
 extern HK_HIDDEN _Atomic(bool) hk_purge_wakeup_is_due_at_free;
 
-/* Sends that wake-up, unless another thread has sent it. */
-HK_COLD void hk_purge_wakeup_send(void);
+/* Sends the wake-up that is due at a remote free, unless another thread has sent it. */
+HK_COLD void hk_purge_wakeup_send_at_free(void);
 
 /* Wakes the purge thread after hk_purge_wakeup_send_locked has changed the word. */
 void hk_purge_wakeup_wake(void);
 
-/* Changes the word and wakes the purge thread, whether or not it expects that. */
-void hk_purge_wakeup_call(void);
+/* Sends a wake-up whether or not one is expected or due. */
+void hk_purge_wakeup_force(void);
 
 /* Allows this process a purge thread: at the start, and in a child of fork. A child of vfork may have none: its threads
  * would be its parent's. */

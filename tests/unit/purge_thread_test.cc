@@ -91,7 +91,7 @@ HK_FRESH_TEST(PurgeThread, AfterItsEndTheNextThreadStartsOneIfItLivedForLong) {
     fake_os_set_thread_count(3);
     course.At(PurgeCourse::Now() + life_ms, [] {
       fake_os_set_thread_count(2);
-      hk_purge_wakeup_call();
+      hk_purge_wakeup_force();
     });
     course.Run();
     ASSERT_FALSE(IsPurgeThreadHeard());

@@ -131,14 +131,14 @@ HK_FRESH_TEST(PurgeWakeup, IsSentForBlocksOnceEachTimeThatTheyAreWanted) {
   hk_purge_wakeup_set_thread(true);
   uint64_t wakes = fake_os_wakes();
   uint32_t word = Word();
-  hk_purge_wakeup_send();
+  hk_purge_wakeup_send_at_free();
   EXPECT_EQ(Word(), word) << "no thread waits for it";
   EXPECT_EQ(fake_os_wakes(), wakes);
   for (uint32_t time = 1; time <= 3; time++) {
     hk_store_relaxed(&hk_purge_wakeup_is_due_at_free, true);
-    hk_purge_wakeup_send();
+    hk_purge_wakeup_send_at_free();
     EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_due_at_free));
-    hk_purge_wakeup_send();
+    hk_purge_wakeup_send_at_free();
     EXPECT_EQ(Word(), word + time);
     EXPECT_EQ(fake_os_wakes(), wakes + time);
   }

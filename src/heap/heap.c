@@ -90,7 +90,7 @@ size_t hk_heap_count(hk_heap_life_t life) {
 
 HK_NOINLINE void hk_heap_note_given_slow(hk_heap_t *heap, unsigned class_index, uint32_t length) {
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (!hk_load_relaxed(&countdown->is_open) || countdown->at_start == HK_COUNTDOWN_UNKNOWN) return;
+  if (!hk_load_relaxed(&countdown->is_open) || countdown->start_length == HK_COUNTDOWN_UNKNOWN) return;
   uint32_t before = hk_heap_list_sum(countdown, &heap->bin[class_index]);
   if (before > length) hk_heap_count_given(countdown, before - length);
 }

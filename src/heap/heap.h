@@ -66,13 +66,13 @@ typedef struct {
 /* The additional state of a bin, and of a heap, while the heap is sampled: sample_countdown.h. */
 typedef struct {
   uint32_t until;        /* blocks until the next sample, beyond those in a closed bin */
-  uint32_t at_start;     /* the length of the effective free list when its countdown was last set */
+  uint32_t start_length; /* the length of the effective free list when its countdown was last set */
   _Atomic(bool) is_open; /* frees go to the bin */
   uint8_t shift;         /* of the rate that `until` was drawn with (policy/sampling.h) */
   uint16_t interval;     /* mid: frees from one count of the list to the next (mid.h) */
   uint32_t start;        /* mid: the countdown's value when it was last set */
   /* `drawn` - `until` is the number of blocks that the class has given to requests, but for those of its bin: a closed
-   * bin's blocks count already, and those that an open one has given since `at_start` do not. */
+   * bin's blocks count already; those that an open one has given since its countdown was last set do not. */
   uint64_t drawn;
   uint64_t weight_q16; /* of a sample of the class at that shift; 0: not computed yet */
 } hk_sample_countdown_t;
@@ -88,7 +88,7 @@ typedef struct {
   uint64_t random;
 } hk_sample_countdowns_t;
 
-/* Of at_start: not known. Of until: not drawn yet. */
+/* Of start_length: not known. Of until: not drawn yet. */
 #define HK_COUNTDOWN_UNKNOWN UINT32_MAX
 
 /* Which bins are idle: idle_bin.h. */
@@ -227,18 +227,18 @@ HK_INLINE bool hk_heap_was_fresh(const hk_heap_t *heap, unsigned class_index) {
  * countdown tells how many blocks came back. Does nothing for a heap that is not sampled. */
 HK_INLINE void hk_heap_note_length(hk_heap_t *heap, unsigned class_index, uint32_t length) {
   if (HK_LIKELY(!hk_heap_is_sampled(heap))) return;
-  heap->countdowns->of[class_index].at_start = length;
+  heap->countdowns->of[class_index].start_length = length;
   hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   list->start = list->countdown;
 }
 
-/* Returns at_start plus the blocks that came back since: what a closed bin's effective free list has, and what an open
- * bin has and has given. Requires that at_start is known. The second function is for a metered bin. */
+/* Returns start_length plus the blocks that came back since: what a closed bin's effective free list has, and what an
+ * open bin has and has given. Requires that start_length is known. The second function is for a metered bin. */
 HK_INLINE uint32_t hk_heap_list_sum(const hk_sample_countdown_t *countdown, const hk_free_list_t *list) {
-  return countdown->at_start + (list->start - list->countdown);
+  return countdown->start_length + (list->start - list->countdown);
 }
 HK_INLINE uint32_t hk_heap_metered_sum(const hk_sample_countdown_t *countdown, const hk_free_list_t *bin) {
-  return countdown->at_start + (countdown->start - bin->countdown);
+  return countdown->start_length + (countdown->start - bin->countdown);
 }
 
 /* Replaces the blocks until the next sample. What `drawn` and `until` count together stays. */
@@ -257,8 +257,8 @@ HK_INLINE void hk_heap_count_given(hk_sample_countdown_t *countdown, uint32_t gi
   }
 }
 
-/* Counts the blocks that an open bin has given since `at_start`; it has `length` now. For a caller that takes its list.
- * Does nothing for a heap that is not sampled. */
+/* Counts the blocks that an open bin has given since its countdown was last set; it has `length` now. For a caller that
+ * takes its list. Does nothing for a heap that is not sampled. */
 void hk_heap_note_given_slow(hk_heap_t *heap, unsigned class_index, uint32_t length);
 HK_INLINE void hk_heap_note_given(hk_heap_t *heap, unsigned class_index, uint32_t length) {
   if (HK_UNLIKELY(hk_heap_is_sampled(heap))) hk_heap_note_given_slow(heap, class_index, length);

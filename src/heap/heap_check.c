@@ -120,7 +120,7 @@ static void check_active_tiny(hk_heap_t *heap, const hk_slab_t *span, unsigned l
 /* Checks the counts that a sampled heap keeps of a bin's list. */
 static void check_counted(const hk_heap_t *heap, unsigned class_index, unsigned length) {
   const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (countdown->at_start == HK_COUNTDOWN_UNKNOWN) return;
+  if (countdown->start_length == HK_COUNTDOWN_UNKNOWN) return;
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   uint32_t counted = hk_heap_list_sum(countdown, list);
   if (list == &heap->bin[class_index]) {
@@ -151,10 +151,10 @@ static unsigned check_tiny_bin(hk_heap_t *heap, unsigned class_index) {
 static void check_metered(const hk_heap_t *heap, unsigned class_index, unsigned length) {
   HK_REQUIRE(hk_heap_is_sampled(heap), "a metered bin is of a sampled heap");
   const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (countdown->at_start == HK_COUNTDOWN_UNKNOWN) return;
+  if (countdown->start_length == HK_COUNTDOWN_UNKNOWN) return;
   uint32_t counted = hk_heap_metered_sum(countdown, &heap->bin[class_index]);
   HK_REQUIRE(length <= counted, "a metered bin has at most its blocks and what came back");
-  HK_REQUIRE(countdown->at_start <= countdown->until, "a metered bin's blocks end at the next sample");
+  HK_REQUIRE(countdown->start_length <= countdown->until, "a metered bin's blocks end at the next sample");
 }
 
 static unsigned check_mid_bin(hk_heap_t *heap, unsigned class_index) {

@@ -84,11 +84,11 @@ void hk_mid_meter(hk_heap_t *heap, unsigned class_index) {
   if (length < until) {
     uint32_t interval = bin->countdown > countdown->interval ? bin->countdown : countdown->interval;
     bin->countdown = until - length < interval ? until - length : interval;
-    countdown->at_start = length;
+    countdown->start_length = length;
   } else {
     set_rest_aside(heap, class_index, length, until);
     bin->countdown = 1;
-    countdown->at_start = until;
+    countdown->start_length = until;
   }
   countdown->start = bin->countdown;
   bin->pop_step = 0;
@@ -111,7 +111,7 @@ static bool unmeter(hk_heap_t *heap, unsigned class_index) {
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   hk_block_t *last;
   uint32_t length = hk_free_list_count(bin->free, UINT32_MAX, &last), room = heap->state[class_index].room;
-  if (countdown->at_start == HK_COUNTDOWN_UNKNOWN) {
+  if (countdown->start_length == HK_COUNTDOWN_UNKNOWN) {
     hk_heap_set_until(countdown, HK_COUNTDOWN_UNKNOWN);
   } else if (countdown->until != HK_COUNTDOWN_UNKNOWN) {
     hk_heap_count_given(countdown, hk_heap_metered_sum(countdown, bin) - length);
@@ -132,7 +132,7 @@ void hk_mid_unmeter(hk_heap_t *heap, unsigned class_index) {
 static bool set_free_aside(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index], *aside = aside_of(heap, class_index);
   const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (countdown->at_start + aside->countdown + 1 >= heap->state[class_index].room) return false;
+  if (countdown->start_length + aside->countdown + 1 >= heap->state[class_index].room) return false;
   hk_block_t *block = bin->free;
   bin->free = hk_block_next(block);
   hk_block_link(block, aside->free);
@@ -143,18 +143,18 @@ static bool set_free_aside(hk_heap_t *heap, unsigned class_index) {
 }
 
 /* Begins the next interval of a bin whose sample is far and whose list is not full. Returns false for other bins.
- * `at_start` becomes the sum of the list's length and the pops, which only the next unmetering tells apart. */
+ * `start_length` becomes the sum of the list's length and the pops, which only the next unmetering tells apart. */
 static bool extend_interval(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   uint32_t room = heap->state[class_index].room, sum = hk_heap_metered_sum(countdown, bin);
-  bool is_known = countdown->at_start != HK_COUNTDOWN_UNKNOWN && countdown->until != HK_COUNTDOWN_UNKNOWN;
+  bool is_known = countdown->start_length != HK_COUNTDOWN_UNKNOWN && countdown->until != HK_COUNTDOWN_UNKNOWN;
   hk_block_t *last;
   if (!is_known || sum >= countdown->until || hk_free_list_count(bin->free, room, &last) == room) return false;
   size_t longer = countdown->interval > room / 2 ? 2u * countdown->interval : room;
   size_t most = hk_smaller(INTERVAL_MAX, INTERVAL_MAX_BYTES / hk_class_bytes(class_index));
   countdown->interval = (uint16_t)hk_smaller(longer, most);
-  countdown->at_start = sum;
+  countdown->start_length = sum;
   bin->countdown = countdown->start = (uint32_t)hk_smaller(countdown->until - sum, countdown->interval);
   return true;
 }
@@ -162,7 +162,7 @@ static bool extend_interval(hk_heap_t *heap, unsigned class_index) {
 /* Acts on the end of a metered bin's countdown: at the sample, or at the end of an interval. */
 static void act_on_metered(hk_heap_t *heap, unsigned class_index) {
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  bool is_at_sample = countdown->until == HK_COUNTDOWN_UNKNOWN || countdown->at_start == countdown->until;
+  bool is_at_sample = countdown->until == HK_COUNTDOWN_UNKNOWN || countdown->start_length == countdown->until;
   if (is_at_sample && set_free_aside(heap, class_index)) return;
   if (!is_at_sample && extend_interval(heap, class_index)) return;
   if (unmeter(heap, class_index)) countdown->interval = 0;
@@ -171,7 +171,7 @@ static void act_on_metered(hk_heap_t *heap, unsigned class_index) {
 
 void hk_mid_note_loss(hk_heap_t *heap, unsigned class_index) {
   if (hk_mid_is_metered(heap, class_index)) {
-    heap->countdowns->of[class_index].at_start = HK_COUNTDOWN_UNKNOWN;
+    heap->countdowns->of[class_index].start_length = HK_COUNTDOWN_UNKNOWN;
   } else {
     heap->bin[class_index].countdown = heap->state[class_index].room;
   }

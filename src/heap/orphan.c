@@ -13,7 +13,7 @@ static uint32_t count_given(hk_heap_t *heap, const hk_free_list_t *free_list, un
     return HK_COUNTDOWN_UNKNOWN;
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   bool is_open = hk_load_relaxed(&countdown->is_open);
-  if (!is_open || countdown->at_start == HK_COUNTDOWN_UNKNOWN || countdown->until == HK_COUNTDOWN_UNKNOWN)
+  if (!is_open || countdown->start_length == HK_COUNTDOWN_UNKNOWN || countdown->until == HK_COUNTDOWN_UNKNOWN)
     return HK_COUNTDOWN_UNKNOWN;
   bool is_metered = hk_class_is_mid(class_index);
   uint32_t length = hk_free_list_length(free_list->free);
@@ -30,7 +30,7 @@ static void reset_countdown(hk_heap_t *heap, hk_free_list_t *free_list, unsigned
   if (hk_class_is_mid(class_index)) {
     bool is_metered = hk_mid_is_metered(heap, class_index);
     if (is_metered) {
-      heap->countdowns->of[class_index].at_start = count_given(heap, free_list, class_index);
+      heap->countdowns->of[class_index].start_length = count_given(heap, free_list, class_index);
       heap->countdowns->of[class_index].start = 1;
     }
     free_list->countdown = 1;

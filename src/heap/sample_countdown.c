@@ -64,7 +64,7 @@ static uint64_t weight_of(hk_heap_t *heap, unsigned class_index) {
  * has run out, how many blocks it gave. Returns HK_COUNTDOWN_UNKNOWN where these were not counted. */
 static uint32_t length_with_frees(const hk_heap_t *heap, unsigned class_index) {
   const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (countdown->at_start == HK_COUNTDOWN_UNKNOWN) return HK_COUNTDOWN_UNKNOWN;
+  if (countdown->start_length == HK_COUNTDOWN_UNKNOWN) return HK_COUNTDOWN_UNKNOWN;
   return hk_heap_list_sum(countdown, hk_heap_effective_list(heap, class_index));
 }
 
@@ -282,7 +282,7 @@ static void begin_sampling(hk_heap_t *heap, uint64_t state) {
     bool is_mid = hk_class_is_mid(i);
     uint64_t given = countdowns->of[i].drawn - countdowns->of[i].until;
     countdowns->of[i] = (hk_sample_countdown_t){.until = HK_COUNTDOWN_UNKNOWN,
-                                                .at_start = HK_COUNTDOWN_UNKNOWN,
+                                                .start_length = HK_COUNTDOWN_UNKNOWN,
                                                 .is_open = is_mid,
                                                 .drawn = given + HK_COUNTDOWN_UNKNOWN};
     if (is_mid) hk_mid_meter(heap, i);

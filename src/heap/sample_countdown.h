@@ -56,7 +56,7 @@ HK_INLINE bool hk_sample_countdown_is_open(const hk_heap_t *heap, unsigned class
 
 /* Sets an open bin's countdown for a list of `length` blocks, which ends before the next sample. */
 HK_INLINE void hk_sample_countdown_set(hk_sample_countdown_t *countdown, hk_free_list_t *bin, uint32_t length) {
-  countdown->at_start = length;
+  countdown->start_length = length;
   bin->countdown = bin->start = countdown->until - length;
 }
 
@@ -78,9 +78,9 @@ HK_INLINE bool hk_sample_countdown_is_due(hk_heap_t *heap, unsigned class_index,
   } else if (hk_sample_countdown_is_open(heap, class_index)) {
     hk_free_list_t *bin = &heap->bin[class_index];
     uint32_t given = hk_heap_list_sum(countdown, bin);
-    if (countdown->at_start == HK_COUNTDOWN_UNKNOWN) given = 0;
+    if (countdown->start_length == HK_COUNTDOWN_UNKNOWN) given = 0;
     hk_heap_count_given(countdown, given);
-    countdown->at_start = 0;
+    countdown->start_length = 0;
     bin->start = bin->countdown;
   }
   bool is_known = countdown->until > 0 && countdown->until != HK_COUNTDOWN_UNKNOWN;
@@ -106,7 +106,7 @@ HK_INLINE void hk_sample_countdown_next_piece(hk_heap_t *heap, unsigned class_in
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   hk_free_list_t *bin = &heap->bin[class_index];
   uint32_t length = hk_heap_list_sum(countdown, bin);
-  bool is_counted = hk_sample_countdown_is_open(heap, class_index) && countdown->at_start != HK_COUNTDOWN_UNKNOWN;
+  bool is_counted = hk_sample_countdown_is_open(heap, class_index) && countdown->start_length != HK_COUNTDOWN_UNKNOWN;
   if (hk_class_is_mid(class_index)) {
     hk_mid_meter(heap, class_index);
   } else if (HK_LIKELY(is_counted && length < countdown->until)) {

@@ -243,8 +243,8 @@ static void close_bin(hk_heap_t *heap, unsigned class_index) {
     length = hk_free_list_length(list->free);
   }
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
-  if (countdown->at_start != HK_COUNTDOWN_UNKNOWN)
-    countdown->drawn += (uint64_t)countdown->at_start + bin->start - countdown->until;
+  if (countdown->start_length != HK_COUNTDOWN_UNKNOWN)
+    countdown->drawn += (uint64_t)countdown->start_length + bin->start - countdown->until;
   countdown->until = length; /* what the bin has counts as given */
   hk_heap_note_length(heap, class_index, length);
 }

@@ -169,9 +169,10 @@ static void count_mid(walk_t *walk, hk_tag_counts_t *counts, const class_copy_t 
   bool is_metered = class->bin.pop_step == 0;
   uint64_t in_bin = length_of(walk, class->bin.free), aside = is_metered ? class->shadow.countdown : 0;
   if (!HK_HARDENED) count_live(counts, 0 - in_bin - aside, block_bytes);
-  if (!is_metered || countdown->at_start == HK_COUNTDOWN_UNKNOWN || countdown->until == HK_COUNTDOWN_UNKNOWN) return;
+  if (!is_metered || countdown->start_length == HK_COUNTDOWN_UNKNOWN || countdown->until == HK_COUNTDOWN_UNKNOWN)
+    return;
   uint32_t came_back = countdown->start - class->bin.countdown;
-  count_allocated(counts, (uint64_t)countdown->at_start + came_back - in_bin, block_bytes);
+  count_allocated(counts, (uint64_t)countdown->start_length + came_back - in_bin, block_bytes);
 }
 
 /* Returns whether the count of the span's live blocks has seen by itself that a block of it, which lies on a list, is
@@ -201,8 +202,8 @@ static void count_tiny(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part, c
                        uint64_t block_bytes) {
   if (hk_load_relaxed(&class->countdown.is_open)) {
     uint32_t came_back = class->bin.start - class->bin.countdown;
-    bool is_known = class->countdown.at_start != HK_COUNTDOWN_UNKNOWN;
-    if (is_known) count_allocated(counts, (uint64_t) class->countdown.at_start + came_back, block_bytes);
+    bool is_known = class->countdown.start_length != HK_COUNTDOWN_UNKNOWN;
+    if (is_known) count_allocated(counts, (uint64_t) class->countdown.start_length + came_back, block_bytes);
   } else {
     count_piece(walk, counts, part, class->bin.free, block_bytes);
     if (!HK_SAFETY) count_live(counts, 0 - length_of(walk, class->shadow.free), block_bytes);

@@ -231,7 +231,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AnOpenBinHasWhatWasCounted) {
   Sampled at;
   ASSERT_TRUE(at.Cut()->is_open.load());
   ASSERT_NE(at.heap->bin[kTiny].free, HK_LIST_END);
-  EXPECT_NOTICED(at.Cut()->at_start = 0, hk_heap_check_class(at.heap, kTiny),
+  EXPECT_NOTICED(at.Cut()->start_length = 0, hk_heap_check_class(at.heap, kTiny),
                  "an open bin has at most what it was given and what came back");
   EXPECT_NOTICED(hk_store_relaxed(&at.heap->effective_lists, at.heap->bin + 1),
                  (MakeDue(at.heap), hk_heap_check(at.heap)), "a heap's effective lists are its own");
@@ -244,7 +244,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AMeteredBinHasWhatWasCounted) {
   at.MidCut()->until = 100000;
   hk_mid_meter(at.heap, kMid);
   ASSERT_NE(at.heap->bin[kMid].free, HK_LIST_END);
-  EXPECT_NOTICED(at.MidCut()->at_start = 0, hk_heap_check_class(at.heap, kMid),
+  EXPECT_NOTICED(at.MidCut()->start_length = 0, hk_heap_check_class(at.heap, kMid),
                  "a metered bin has at most its blocks and what came back");
   EXPECT_NOTICED(at.MidCut()->until = 0, hk_heap_check_class(at.heap, kMid),
                  "a metered bin's blocks end at the next sample");
@@ -261,7 +261,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {
   (void)FreeOwn(at.heap, taken[0]); /* a block that returns now closes the bin */
   ASSERT_FALSE(at.Cut()->is_open.load());
   ASSERT_NE(at.heap->bin[kTiny].free, HK_LIST_END);
-  EXPECT_NOTICED(at.Cut()->at_start++, hk_heap_check_class(at.heap, kTiny),
+  EXPECT_NOTICED(at.Cut()->start_length++, hk_heap_check_class(at.heap, kTiny),
                  "a closed bin's effective free list is as long as it has counted");
   EXPECT_NOTICED({}, hk_heap_give_back(at.heap), "a heap that is given back has nothing in closed bins");
   hk_sample_countdown_recall(at.heap);

@@ -71,7 +71,7 @@ class OpenBin {
   void ExpectClosed(uint32_t left) {
     EXPECT_FALSE(IsOpen());
     const hk_free_list_t *list = hk_heap_effective_list(hk_thread_own(), class_index_);
-    uint32_t counted = hk_thread_own()->countdowns->of[class_index_].at_start + (list->start - list->countdown);
+    uint32_t counted = hk_thread_own()->countdowns->of[class_index_].start_length + (list->start - list->countdown);
     EXPECT_EQ(counted, ListLength(list->free)) << "the taken block was none of the effective free list's";
     for (uint32_t i = 1; i < left; i++) ASSERT_FALSE(IsSampled(Take())) << i;
   }

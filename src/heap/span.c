@@ -188,7 +188,7 @@ static unsigned worth_of(unsigned capacity) {
   return worth > 0 ? worth : 1;
 }
 
-static void arm(hk_slab_t *span, unsigned countdown) { span->own.countdown = span->own.start = countdown; }
+static void start_countdown(hk_slab_t *span, unsigned countdown) { span->own.countdown = span->own.start = countdown; }
 
 void hk_span_unlink(hk_slab_t *span) {
   span->live = (uint16_t)(span->live - (span->own.start - span->own.countdown));
@@ -202,7 +202,7 @@ static void unlink_if_full(hk_slab_t *span) {
   unsigned capacity = hk_span_capacity(span);
   if (span->own.free != HK_LIST_END || carved_of(span) < capacity) return;
   hk_span_unlink(span);
-  arm(span, worth_of(capacity));
+  start_countdown(span, worth_of(capacity));
 }
 
 hk_shorten_t hk_span_shorten(hk_heap_t *heap, hk_slab_t *span) {
@@ -225,7 +225,7 @@ static void settle(hk_heap_t *heap, hk_slab_t *span) {
     return;
   }
   if (!hk_list_is_linked(&span->link)) hk_list_push_front(&heap->state[span->class_index].partial, &span->link);
-  arm(span, span->live);
+  start_countdown(span, span->live);
 }
 
 /* Closes an open bin of a sampled heap when its countdown is over: the bin's list now ends at the next sample
@@ -315,9 +315,9 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned list_le
   unsigned capacity = hk_span_capacity(span);
   if (span->live < capacity) {
     hk_list_push_back(&state->partial, &span->link); /* last: memory that was used before goes first */
-    arm(span, span->live);
+    start_countdown(span, span->live);
   } else {
-    arm(span, worth_of(capacity));
+    start_countdown(span, worth_of(capacity));
   }
   hk_store_release(&state->active, NULL); /* last: from now on the span may be drained */
 }

@@ -1,4 +1,4 @@
-/* base/mask.h - L0. Set bits of a 32-bit mask: how many, and runs of them. */
+/* base/mask.h - L0. Set bits of a 32-bit mask: how many, and rows of them. */
 #ifndef HK_BASE_MASK_H
 #define HK_BASE_MASK_H
 
@@ -29,7 +29,7 @@ HK_INLINE uint32_t hk_mask_multiples(unsigned step) {
 }
 
 /* Returns a mask whose bit i is set where the bits i to i + count - 1 of `mask` are all set. `count` is 1 to 32. */
-HK_INLINE uint32_t hk_mask_run_starts(uint32_t mask, unsigned count) {
+HK_INLINE uint32_t hk_mask_row_starts(uint32_t mask, unsigned count) {
   for (unsigned have = 1; have < count;) {
     unsigned step = have < count - have ? have : count - have;
     mask &= mask >> step;
@@ -38,9 +38,9 @@ HK_INLINE uint32_t hk_mask_run_starts(uint32_t mask, unsigned count) {
   return mask;
 }
 
-/* Returns the length of the longest run of set bits. First finds the starts of runs of 1, 2, 4, 8 and 16 bits. Then
- * extends the longest of these runs by each shorter power of two that fits. */
-HK_INLINE unsigned hk_mask_longest_run(uint32_t mask) {
+/* Returns the length of the longest row of set bits. First finds the starts of rows of 1, 2, 4, 8 and 16 bits. Then
+ * extends the longest of these rows by each shorter power of two that fits. */
+HK_INLINE unsigned hk_mask_longest_row(uint32_t mask) {
   if (mask == 0 || mask == HK_MASK_ALL) return mask == 0 ? 0 : HK_MASK_BITS;
   uint32_t starts[5] = {mask};
   unsigned power = 0;

@@ -166,8 +166,8 @@ hk_os_purge_t hk_purge_unmap(hk_extent_t extent) {
   return extent.zero ? hk_os_purge_done : hk_os_purge_refused;
 }
 
-/* Returns the first run of slabs in `bits`. */
-static hk_extent_t first_run(const victim_t *victim, uint32_t bits) {
+/* Returns the first row of slabs in `bits`. */
+static hk_extent_t first_row(const victim_t *victim, uint32_t bits) {
   unsigned first = hk_lowest_bit(bits);
   uint32_t from_first = ~(bits >> first);
   unsigned count = from_first == 0 ? HK_SUPERSLAB_SLABS : hk_lowest_bit(from_first);
@@ -175,23 +175,23 @@ static hk_extent_t first_run(const victim_t *victim, uint32_t bits) {
   return (hk_extent_t){.start = victim->start + first * HK_SLAB_BYTES, .bytes = count * HK_SLAB_BYTES};
 }
 
-static uint32_t bits_of(const victim_t *victim, hk_extent_t run) {
-  return hk_mask_range((unsigned)((run.start - victim->start) / HK_SLAB_BYTES), (unsigned)(run.bytes / HK_SLAB_BYTES));
+static uint32_t bits_of(const victim_t *victim, hk_extent_t row) {
+  return hk_mask_range((unsigned)((row.start - victim->start) / HK_SLAB_BYTES), (unsigned)(row.bytes / HK_SLAB_BYTES));
 }
 
-static hk_os_purge_t purge_run(const victim_t *victim, hk_extent_t run) {
-  if (HK_UNLIKELY(victim->is_lazy)) return hk_os_purge_lazily((void *)run.start, run.bytes);
-  return hk_timed_call_purge((void *)run.start, run.bytes) ? hk_os_purge_done : hk_os_purge_refused;
+static hk_os_purge_t purge_row(const victim_t *victim, hk_extent_t row) {
+  if (HK_UNLIKELY(victim->is_lazy)) return hk_os_purge_lazily((void *)row.start, row.bytes);
+  return hk_timed_call_purge((void *)row.start, row.bytes) ? hk_os_purge_done : hk_os_purge_refused;
 }
 
-/* Purges all runs. Returns the worst result of any of them. */
-static hk_os_purge_t purge_runs(const victim_t *victim) {
+/* Purges all rows. Returns the worst result of any of them. */
+static hk_os_purge_t purge_rows(const victim_t *victim) {
   hk_os_purge_t least = hk_os_purge_done;
   for (uint32_t left = victim->bits; left != 0;) {
-    hk_extent_t run = first_run(victim, left);
-    hk_os_purge_t result = victim->is_unmapped ? hk_purge_unmap(run) : purge_run(victim, run);
+    hk_extent_t row = first_row(victim, left);
+    hk_os_purge_t result = victim->is_unmapped ? hk_purge_unmap(row) : purge_row(victim, row);
     if (result < least) least = result;
-    left &= ~bits_of(victim, run);
+    left &= ~bits_of(victim, row);
   }
   return least;
 }
@@ -210,7 +210,7 @@ static void put_back_locked(const victim_t *victim, bool used) {
 static hk_os_purge_t purge_slabs(const victim_t *victim) {
   if (victim->is_unmapped) /* before another thread has the addresses */
     hk_superslab_index_set_states(hk_slab_of((void *)victim->start), victim->bits, hk_slab_none);
-  hk_os_purge_t purged = purge_runs(victim);
+  hk_os_purge_t purged = purge_rows(victim);
   if (victim->is_unmapped) return purged;
   if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->start);
   unsigned shard = hk_superslab_index_lock_of(victim->superslab);

@@ -53,8 +53,8 @@ typedef enum { hk_part_of_none, hk_part_of_tag, hk_part_of_heap } hk_part_kind_t
  *   - Span from which no bin allocates: carved - live + (start - countdown). The rest of the carved blocks,
  *     live - (start - countdown), are in use, on their way to the owner or in `incoming`.
  *   - Bin of a mid class that is not metered (heap/mid.h): room - countdown.
- *   - Bin of a tiny class, in a sampled heap alone: start_length + (start - countdown), less the blocks that an open bin
- *     has handed out (heap/sample_countdown.h).
+ *   - Bin of a tiny class, in a sampled heap alone: start_length + (start - countdown), less the blocks that an open
+ *     bin has handed out (heap/sample_countdown.h).
  */
 typedef struct {
   hk_block_t *free;

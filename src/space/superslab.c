@@ -64,12 +64,12 @@ static hk_slab_t *take_slabs_locked(hk_superslab_t *superslab, unsigned first, c
 /* Returns where `count` resident slabs start: dirty ones if there are any; else lazy ones too, which the system may
  * have taken. */
 static uint32_t resident_starts(const hk_superslab_t *superslab, unsigned count) {
-  uint32_t starts = hk_mask_run_starts(hk_superslab_index_dirty_bits(superslab), count);
+  uint32_t starts = hk_mask_row_starts(hk_superslab_index_dirty_bits(superslab), count);
   if (starts != 0 || HK_LIKELY(superslab->lazy_mask == 0)) return starts;
-  return hk_mask_run_starts(superslab->free_mask & superslab->used_mask, count);
+  return hk_mask_row_starts(superslab->free_mask & superslab->used_mask, count);
 }
 
-/* Returns the buckets that have a run of `count` slabs. */
+/* Returns the buckets that have a row of `count` slabs. */
 static uint32_t buckets_from(const hk_superslab_index_t *index, unsigned count) {
   return hk_load_relaxed(&index->bucket_mask) >> (count - 1) << (count - 1);
 }
@@ -80,13 +80,13 @@ typedef struct {
   uint32_t starts;
 } place_t;
 
-/* Finds the shortest run that is long enough, so long runs stay whole. */
+/* Finds the shortest row that is long enough, so long rows stay whole. */
 HK_INLINE place_t find_locked(hk_superslab_index_t *index, const request_t *request) {
   uint32_t allowed = hk_mask_multiples(request->alignment);
   for (uint32_t buckets = buckets_from(index, request->count); buckets != 0; buckets &= buckets - 1) {
     hk_list_t *node = index->bucket[hk_lowest_bit(buckets)].next;
     hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
-    uint32_t starts = hk_mask_run_starts(superslab->free_mask, request->count) & allowed;
+    uint32_t starts = hk_mask_row_starts(superslab->free_mask, request->count) & allowed;
     if (starts != 0) return (place_t){superslab, starts};
   }
   return (place_t){NULL, 0};
@@ -303,13 +303,13 @@ hk_slab_t *hk_superslab_acquire_some(unsigned least, unsigned most) {
   return acquire(&(request_t){.count = least, .most = most, .alignment = 1, .end = hk_from_top});
 }
 
-/* Takes the start of the longest run of free slabs that begins with `count` dirty ones, of one superslab for each
- * length. A run of `count` slabs has no room behind it. */
+/* Takes the start of the longest row of free slabs that begins with `count` dirty ones, of one superslab for each
+ * length. A row of `count` slabs has no room behind it. */
 static hk_slab_t *take_roomy_locked(hk_superslab_index_t *index, unsigned count) {
   for (unsigned length = HK_SUPERSLAB_SLABS; length > count; length--) {
     if ((hk_load_relaxed(&index->bucket_mask) >> (length - 1) & 1) == 0) continue;
     hk_superslab_t *superslab = HK_CONTAINER_OF(index->bucket[length - 1].next, hk_superslab_t, link);
-    unsigned first = hk_lowest_bit(hk_mask_run_starts(superslab->free_mask, length));
+    unsigned first = hk_lowest_bit(hk_mask_row_starts(superslab->free_mask, length));
     uint32_t bits = hk_mask_range(first, count);
     if ((hk_superslab_index_dirty_bits(superslab) & bits) != bits) continue;
     hk_slab_t *slab = &superslab->slabs[first];

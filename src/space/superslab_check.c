@@ -24,7 +24,7 @@ typedef struct {
 static void walk_superslab(const hk_superslab_t *superslab, walked_t *walked) {
   hk_superslab_index_check_one_locked(superslab);
   walked->count++;
-  walked->with_free += superslab->longest_run > 0;
+  walked->with_free += superslab->longest_row > 0;
   walked->by_age += hk_list_is_linked(&superslab->dirty_link);
   walked->all += hk_mask_count(superslab->slab_mask);
   walked->in_use += hk_mask_count(superslab->in_use_mask);
@@ -49,7 +49,7 @@ static size_t check_bucket_locked(const hk_superslab_index_t *index, unsigned bu
     const hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
     HK_REQUIRE(node->next->previous == node, "a bucket of superslabs is whole");
     HK_REQUIRE(index_of(superslab) == index && superslab->start != 0, "a bucket has superslabs of its shard");
-    HK_REQUIRE(superslab->longest_run == bucket + 1, "a superslab is in the bucket of its longest free run");
+    HK_REQUIRE(superslab->longest_row == bucket + 1, "a superslab is in the bucket of its longest free row");
     count++;
   }
   HK_REQUIRE((hk_load_relaxed(&index->bucket_mask) >> bucket & 1) == (count > 0),

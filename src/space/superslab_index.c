@@ -79,15 +79,15 @@ static void mark_bucket_locked(hk_superslab_index_t *index, unsigned bucket, boo
   hk_store_relaxed(&index->bucket_mask, has_superslab ? mask | bit : mask & ~bit);
 }
 
-/* Moves a superslab to the bucket of its longest run; 0: to none. */
-static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
+/* Moves a superslab to the bucket of its longest row; 0: to none. */
+static void file_by_row_locked(hk_superslab_t *superslab, unsigned longest) {
   hk_superslab_index_t *index = index_of(superslab);
-  if (superslab->longest_run > 0) {
-    unsigned bucket = superslab->longest_run - 1u;
+  if (superslab->longest_row > 0) {
+    unsigned bucket = superslab->longest_row - 1u;
     hk_list_remove(&superslab->link);
     if (hk_list_is_empty(&index->bucket[bucket])) mark_bucket_locked(index, bucket, false);
   }
-  superslab->longest_run = (uint8_t)longest;
+  superslab->longest_row = (uint8_t)longest;
   if (longest > 0) {
     hk_list_push_front(&index->bucket[longest - 1], &superslab->link);
     mark_bucket_locked(index, longest - 1, true);
@@ -98,7 +98,7 @@ static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
  * for the request. */
 static void file_first_locked(hk_superslab_t *superslab) {
   hk_list_remove(&superslab->link);
-  hk_list_push_front(&index_of(superslab)->bucket[superslab->longest_run - 1], &superslab->link);
+  hk_list_push_front(&index_of(superslab)->bucket[superslab->longest_row - 1], &superslab->link);
 }
 
 /* Moves a superslab to the list by age that its masks call for, or to none. */
@@ -132,8 +132,8 @@ void hk_superslab_index_check_one_locked(const hk_superslab_t *superslab) {
   uint32_t of_all = free_mask | superslab->in_use_mask | superslab->used_mask;
   HK_REQUIRE((of_all & ~superslab->slab_mask) == 0, "a mask of a superslab has slabs of its own");
   HK_REQUIRE((lazy & ~(free_mask & superslab->used_mask)) == 0, "lazy slabs are free and used");
-  HK_REQUIRE(superslab->longest_run == hk_mask_longest_run(free_mask),
-             "a superslab has the length of its longest free run");
+  HK_REQUIRE(superslab->longest_row == hk_mask_longest_row(free_mask),
+             "a superslab has the length of its longest free row");
   HK_REQUIRE(hk_list_is_linked(&superslab->link) == (free_mask != 0), "a superslab with a free slab is in a bucket");
   bool is_in_dirty_list = dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab);
   const hk_list_t *list = is_in_dirty_list ? &index_of(superslab)->dirty
@@ -153,8 +153,8 @@ void hk_superslab_index_check_one_locked(const hk_superslab_t *superslab) {
 #endif
 
 void hk_superslab_index_file_locked(hk_superslab_t *superslab) {
-  unsigned longest = hk_mask_longest_run(superslab->free_mask);
-  if (longest != superslab->longest_run) file_by_run_locked(superslab, longest);
+  unsigned longest = hk_mask_longest_row(superslab->free_mask);
+  if (longest != superslab->longest_row) file_by_row_locked(superslab, longest);
   file_by_age_locked(superslab);
   hk_superslab_index_check_one_locked(superslab);
 }
@@ -168,7 +168,7 @@ void hk_superslab_index_move_locked(hk_superslab_t *superslab, unsigned shard) {
       .dirty_bytes = hk_superslab_index_bytes_of(hk_superslab_index_dirty_bits(superslab)),
       .lazy_bytes = hk_superslab_index_bytes_of(superslab->lazy_mask),
   };
-  file_by_run_locked(superslab, 0);
+  file_by_row_locked(superslab, 0);
   if (hk_list_is_linked(&superslab->dirty_link)) hk_list_remove(&superslab->dirty_link);
   hk_dirty_move_locked(hk_superslab_index_account(superslab), &hk_dirty_slabs[shard], &sums);
   hk_store_relaxed(&superslab->shard, (uint8_t)shard);
@@ -393,7 +393,7 @@ void hk_superslab_index_repair(void) {
   hk_store_relaxed(&space.mapped_bytes, 0);
   for (hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
     superslab->link.next = superslab->dirty_link.next = NULL;
-    superslab->longest_run = 0;
+    superslab->longest_row = 0;
     if (superslab->start == 0 || superslab->slab_mask == 0) {
       superslab->start = 0;
       hk_list_push_front(&space.spare, &superslab->link);

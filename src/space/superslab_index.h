@@ -1,7 +1,7 @@
 /* space/superslab_index.h - L3. All superslabs, and where to look for free slabs.
  *
  * Each shard (os/shard.h) has a superslab index. Its superslabs were made by threads of that shard, or moved to it from
- * another one when a thread found free slabs there alone. They are in buckets by their longest run of free slabs, and
+ * another one when a thread found free slabs there alone. They are in buckets by their longest row of free slabs, and
  * in a list by age when they have dirty slabs.
  *
  * The shard's lock guards the index and its superslabs. A superslab begins and ends, and gets and loses slabs, under
@@ -35,7 +35,7 @@
 typedef struct {
   _Atomic(uint32_t) bucket_mask; /* bit i: bucket i is not empty; other threads read it without the lock, as a hint */
   bool is_ready;
-  hk_list_t bucket[HK_SUPERSLAB_INDEX_BUCKETS]; /* [i]: superslabs whose longest run has i + 1 free slabs */
+  hk_list_t bucket[HK_SUPERSLAB_INDEX_BUCKETS]; /* [i]: superslabs whose longest row has i + 1 free slabs */
   hk_list_t dirty; /* superslabs with dirty slabs, or wholly free, through dirty_link, the oldest first */
   hk_list_t lazy;  /* superslabs with lazy slabs that are not in `dirty`, through dirty_link */
 } hk_superslab_index_t;
@@ -44,18 +44,18 @@ typedef struct {
  * rest of the addresses. Start and slabs do not change while a slab of the superslab is in use.
  *
  * Invariant: each mapped slab is in one of three states: free, in use, on its way to the system. Lazy slabs are
- * free and used. A free slab's descriptor says hk_slab_free and has no owner. longest_run is that of free_mask. The
- * superslab is in the bucket of that run, and in the list by age that its masks call for.
+ * free and used. A free slab's descriptor says hk_slab_free and has no owner. longest_row is that of free_mask. The
+ * superslab is in the bucket of that row, and in the list by age that its masks call for.
  */
 typedef struct hk_superslab {
-  hk_list_t link;                /* in the bucket of its longest run of free slabs, or among the spare records */
+  hk_list_t link;                /* in the bucket of its longest row of free slabs, or among the spare records */
   hk_list_t dirty_link;          /* in one of its index's lists by age */
   struct hk_superslab *all_next; /* links all records ever made, from which a child of fork rebuilds the lists */
   uintptr_t start;               /* 0: the record describes nothing and may be reused */
   hk_slab_t *slabs;              /* its 32 descriptors */
   uint32_t slab_mask;            /* bit i: slab i is mapped; the other masks are parts of this one */
   uint32_t free_mask;            /* bit i: slab i is free */
-  uint8_t longest_run;           /* of free slabs, which is its bucket; 0 when it is in none */
+  uint8_t longest_row;           /* of free slabs, which is its bucket; 0 when it is in none */
   _Atomic(uint8_t) shard;        /* whose index it is in, and whose lock guards it */
   uint32_t used_mask; /* bit i: slab i was touched since it was last zero; free, used and not lazy is dirty */
   /* Bit i: slab i is free and used, and was purged lazily (os/os.h): its contents are unknown. */

@@ -184,11 +184,11 @@ hk_add_model_mutant(moved_superslab_not_seen move_and_two_release space/supersla
 
 # ---- Memory that is purged.
 hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/purge.c
-  "hk_os_purge_t purged = purge_runs(victim);"
+  "hk_os_purge_t purged = purge_rows(victim);"
   "unsigned at = hk_superslab_index_lock_of(victim->superslab);
   hk_superslab_index_put_back_locked(victim->superslab, victim->bits, false);
   hk_superslab_index_unlock(at);
-  hk_os_purge_t purged = purge_runs(victim);
+  hk_os_purge_t purged = purge_rows(victim);
   at = hk_superslab_index_lock_of(victim->superslab);
   hk_superslab_index_withdraw_locked(victim->superslab, victim->bits);
   hk_superslab_index_unlock(at);"

@@ -430,7 +430,7 @@ Verdict LookAtMoving() {
   unsigned shard = hk_superslab_index_shard(moving), other = 1 - shard;
   bool is_there = hk_load_relaxed(&hk_dirty_slabs[shard].in_use_bytes) == moving_bytes &&
                   hk_load_relaxed(&hk_dirty_slabs[other].in_use_bytes) == 0;
-  const hk_list_t *bucket = &hk_superslab_index[shard].bucket[moving->longest_run - 1];
+  const hk_list_t *bucket = &hk_superslab_index[shard].bucket[moving->longest_row - 1];
   return is_there && hk_superslab_index[shard].is_ready && bucket->next == &moving->link ? kWell : kSpaceIsWrong;
 }
 

@@ -57,7 +57,7 @@ struct TwoSuperslabs {
   }
 
   hk_list_t *BucketOf(const hk_superslab_t *superslab) const {
-    return &hk_superslab_index[superslab->shard].bucket[superslab->longest_run - 1];
+    return &hk_superslab_index[superslab->shard].bucket[superslab->longest_row - 1];
   }
 };
 
@@ -75,7 +75,7 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, MasksAndDescriptors) {
   hk_superslab_t *first = at.first, *second = at.second;
   EXPECT_RELEASE_NOTICES(second->in_use_mask |= 1u << 20, "a slab is free or in use");
   EXPECT_RELEASE_NOTICES(first->lazy_mask |= 1u << 5, "lazy slabs are free and used");
-  EXPECT_RELEASE_NOTICES(second->longest_run--, "a superslab has the length of its longest free run");
+  EXPECT_RELEASE_NOTICES(second->longest_row--, "a superslab has the length of its longest free row");
   EXPECT_RELEASE_NOTICES(hk_list_remove(&second->link), "a superslab with a free slab is in a bucket");
   EXPECT_RELEASE_NOTICES(second->dirty_since = 0, "in the list by age that its masks call for");
   EXPECT_RELEASE_NOTICES(second->slabs[9].superslab = nullptr, "each slab of a superslab names it");
@@ -90,13 +90,13 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, BucketsAndAges) {
   hk_superslab_t *second = at.second;
   hk_list_t *bucket = at.BucketOf(second);
   hk_superslab_index_t *index = &hk_superslab_index[second->shard];
-  unsigned bucket_index = second->longest_run - 1u;
+  unsigned bucket_index = second->longest_row - 1u;
   ASSERT_EQ(bucket->next, &second->link);
   EXPECT_RELEASE_NOTICES(second->start = 0, "the count of superslabs is their number");
   EXPECT_RELEASE_NOTICES(bucket->previous = bucket, "a bucket of superslabs is whole");
   EXPECT_RELEASE_NOTICES(second->shard = 1, "a bucket has superslabs of its shard");
   EXPECT_RELEASE_NOTICES((hk_list_remove(&second->link), hk_list_push_front(&index->bucket[3], &second->link)),
-                         "a superslab is in the bucket of its longest free run");
+                         "a superslab is in the bucket of its longest free row");
   EXPECT_RELEASE_NOTICES(index->bucket_mask &= ~(1u << bucket_index), "a bucket is marked when it has a superslab");
   EXPECT_RELEASE_NOTICES((hk_list_init(bucket), index->bucket_mask &= ~(1u << bucket_index)),
                          "each superslab with a free slab is in one bucket");

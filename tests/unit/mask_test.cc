@@ -24,7 +24,7 @@ unsigned LongestRun(uint32_t mask) {
   return longest;
 }
 
-// Dense, sparse and blocky masks: random ones alone have no long runs.
+// Dense, sparse and blocky masks: random ones alone have no long rows.
 uint32_t Draw(std::mt19937 *random, int i) {
   uint32_t mask = (*random)();
   if (i % 4 == 1) mask |= (*random)() | (*random)();
@@ -61,30 +61,30 @@ TEST(Mask, MultiplesAreEachStepsBits) {
   }
 }
 
-TEST(Mask, ARunStartsWhereAllItsBitsAreSet) {
+TEST(Mask, ARowStartsWhereAllItsBitsAreSet) {
   std::mt19937 random(1);
   for (int n = 0; n < 2000; n++) {
     uint32_t mask = n == 0 ? HK_MASK_ALL : Draw(&random, n);
     for (unsigned count = 1; count <= 32; count++) {
-      uint32_t starts = hk_mask_run_starts(mask, count);
+      uint32_t starts = hk_mask_row_starts(mask, count);
       for (unsigned i = 0; i < 32; i++)
         ASSERT_EQ((starts >> i & 1) != 0, AllSet(mask, i, count)) << mask << " " << count;
     }
   }
 }
 
-TEST(Mask, TheLongestRunIsAsASlowSearchFindsIt) {
-  EXPECT_EQ(hk_mask_longest_run(0), 0u);
-  EXPECT_EQ(hk_mask_longest_run(HK_MASK_ALL), 32u);
+TEST(Mask, TheLongestRowIsAsASlowSearchFindsIt) {
+  EXPECT_EQ(hk_mask_longest_row(0), 0u);
+  EXPECT_EQ(hk_mask_longest_row(HK_MASK_ALL), 32u);
   for (unsigned count = 1; count <= 32; count++) {
     for (unsigned first = 0; first + count <= 32; first++) {
-      ASSERT_EQ(hk_mask_longest_run(hk_mask_range(first, count)), count) << first;
+      ASSERT_EQ(hk_mask_longest_row(hk_mask_range(first, count)), count) << first;
     }
   }
   std::mt19937 random(2);
   for (int n = 0; n < 200000; n++) {
     uint32_t mask = Draw(&random, n);
-    ASSERT_EQ(hk_mask_longest_run(mask), LongestRun(mask)) << mask;
+    ASSERT_EQ(hk_mask_longest_row(mask), LongestRun(mask)) << mask;
   }
 }
 

@@ -307,7 +307,7 @@ HK_FRESH_TEST(Superslab, OnlyWhatIsIdleIsPurged) {
   ReleaseSingles(slabs, 5, 9);
   ReleaseSingles(slabs, 31, 32);
   EXPECT_EQ(hk_purge_down_to(0), 6 * HK_SLAB_BYTES);
-  EXPECT_EQ(fake_os_calls(fake_os_purge), 3u) << "one call a run";
+  EXPECT_EQ(fake_os_calls(fake_os_purge), 3u) << "one call a row";
   for (unsigned i = 0; i < kAll; i++) {
     bool is_idle = i == 0 || (i >= 5 && i < 9) || i == 31;
     EXPECT_TRUE(Holds(slabs[i], 1, is_idle ? 0 : 7)) << i;

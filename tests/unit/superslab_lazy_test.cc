@@ -61,7 +61,7 @@ HK_FRESH_TEST(SuperslabLazy, WhatLiesBetweenMemoryInUseGoesLazily) {
   Pinned pinned = Pin();
   Release(pinned.rest);
   EXPECT_EQ(fake_os_calls(fake_os_purge), 0u);
-  EXPECT_EQ(fake_os_calls(fake_os_purge_lazily), 1u) << "one call a run";
+  EXPECT_EQ(fake_os_calls(fake_os_purge_lazily), 1u) << "one call a row";
   ExpectUsage(1, 1, 0);
   EXPECT_EQ(Lazy(), kMost);
   EXPECT_EQ(Count(hk_stat_purged_lazily), kMost * HK_SLAB_BYTES);

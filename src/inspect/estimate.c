@@ -4,7 +4,7 @@
 #include "api/alloc.h"
 #include "base/arithmetic.h"
 #include "heap/heap.h"
-#include "inspect/profile.h"
+#include "inspect/sample.h"
 #include "space/region_map.h"
 #include "unwind/site.h"
 
@@ -48,7 +48,7 @@ static void add_sample(const hk_sample_t *sample, void *context) {
   add_itself(of_heap, requested, own);
 }
 
-void hk_estimates_take(hk_estimates_t *estimates) { hk_profile_each_sample(add_sample, estimates); }
+void hk_estimates_take(hk_estimates_t *estimates) { hk_sample_visit(add_sample, estimates); }
 
 uint64_t hk_estimate_requested(const hk_estimate_t *estimate, uint64_t live_bytes) {
   uint64_t others = hk_subtract_to_zero(live_bytes, estimate->own_block_bytes);

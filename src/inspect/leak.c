@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "inspect/profile.h"
 #include "inspect/reach.h"
+#include "inspect/sample.h"
 #include "os/os.h"
 
 /* Chosen: room for sites that other threads add while the table is filled. */
@@ -86,7 +87,7 @@ static hk_leak_scan_t result_of(const hk_reach_t *reach, hk_root_result_t roots)
 static hk_leak_scan_t scan(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads, bool (*may_go_on)(void)) {
   wait_for_clock_tick();
   if (!hk_reach_begin(reach, HK_LEAK_SCAN_MS, may_go_on)) return hk_leak_no_memory;
-  hk_profile_each_sample(narrow, reach);
+  hk_sample_visit(narrow, reach);
   hk_leak_scan_t result = result_of(reach, hk_root_follow_all(reach, frame, threads));
   if (result != hk_leak_scanned) hk_reach_end(reach);
   return result;
@@ -108,7 +109,7 @@ bool hk_leak_take(hk_leak_t *leak, bool is_scanned, uintptr_t frame, bool (*may_
   hk_profile_sums_t sums = hk_profile_sums();
   leak->samples = sums.samples;
   leak->lost = sums.lost;
-  hk_profile_each_sample(count_sample, &tally);
+  hk_sample_visit(count_sample, &tally);
   if (tally.reach != NULL) hk_reach_end(&reach);
   return true;
 }

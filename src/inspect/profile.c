@@ -18,6 +18,7 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
+/* True while the thread is inside the profile. A signal handler that allocates then is served without a sample. */
 static HK_THREAD_LOCAL _Atomic(bool) is_inside;
 
 /* Any thread adds to it. */
@@ -97,19 +98,24 @@ hk_profile_sums_t hk_profile_sums(void) {
   return sums;
 }
 
-void hk_profile_each_sample(void (*visit)(const hk_sample_t *sample, void *context), void *context) {
-  hk_sample_visit(visit, context);
-}
-
 /* ---- Samples. */
 
-hk_site_t *hk_sample_hook_site(void) {
+/* Returns whether the thread was inside already, for go_out. */
+HK_INLINE bool go_in(void) {
   bool was_inside = hk_sample_hook_is_inside();
   hk_store_relaxed(&is_inside, true);
   hk_keep_order();
-  hk_site_t *site = hk_unwind_cache_site();
+  return was_inside;
+}
+HK_INLINE void go_out(bool was_inside) {
   hk_keep_order();
   hk_store_relaxed(&is_inside, was_inside);
+}
+
+hk_site_t *hk_sample_hook_site(void) {
+  bool was_inside = go_in();
+  hk_site_t *site = hk_unwind_cache_site();
+  go_out(was_inside);
   return site;
 }
 
@@ -146,12 +152,9 @@ bool hk_sample_hook_note(uintptr_t address, size_t offset, size_t requested, siz
       .weight = {.requested_bytes = requested, .block_bytes = bytes, .weight_q16 = weight_q16},
       .born_ms = hk_os_coarse_ms(),
   };
-  bool was_inside = hk_sample_hook_is_inside();
-  hk_store_relaxed(&is_inside, true);
-  hk_keep_order();
+  bool was_inside = go_in();
   bool entered = enter(&sample);
-  hk_keep_order();
-  hk_store_relaxed(&is_inside, was_inside);
+  go_out(was_inside);
   return entered;
 }
 

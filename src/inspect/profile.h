@@ -43,9 +43,6 @@ typedef struct {
 } hk_profile_sums_t;
 hk_profile_sums_t hk_profile_sums(void);
 
-/* Calls `visit` with a copy of each live sample. Holds no lock meanwhile. */
-void hk_profile_each_sample(void (*visit)(const hk_sample_t *sample, void *context), void *context);
-
 HK_C_END
 
 #endif /* HK_INSPECT_PROFILE_H */

@@ -181,11 +181,11 @@ hk_sample_life_t hk_sample_hook_find(uintptr_t address, hk_sample_t *sample) {
   return at.key != NULL && read(at, key, sample) ? hk_sample_freed : hk_sample_none;
 }
 
-bool hk_sample_leave(uintptr_t address, bool is_to_be_known, hk_sample_t *sample) {
+bool hk_sample_leave(uintptr_t address, bool stays_known, hk_sample_t *sample) {
   place_t at = find(address, address);
   if (at.key == NULL || !claim(at.key, address, address)) return false;
   (void)read(at, address | MARK_BUSY, sample);
-  hk_store_release(at.key, is_to_be_known ? address | MARK_FREED : MARK_FREED);
+  hk_store_release(at.key, stays_known ? address | MARK_FREED : MARK_FREED);
   return true;
 }
 

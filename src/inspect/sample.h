@@ -22,8 +22,8 @@ HK_C_BEGIN
 bool hk_sample_enter(const hk_sample_t *sample);
 
 /* Removes a live sample and copies it to `sample`. Returns false when there is none, or another thread was first. With
- * `is_freed`, the sample stays known as freed. */
-bool hk_sample_leave(uintptr_t address, bool is_freed, hk_sample_t *sample);
+ * `stays_known`, the address stays known as that of a freed sample. */
+bool hk_sample_leave(uintptr_t address, bool stays_known, hk_sample_t *sample);
 
 /* Calls `visit` with a copy of each live sample. A sample that is entered or removed meanwhile may be visited or
  * not. */

@@ -5,6 +5,7 @@
 #include "base/arithmetic.h"
 #include "base/bits.h"
 #include "inspect/profile.h"
+#include "inspect/sample.h"
 #include "inspect/survey.h"
 #include "os/call_count.h"
 #include "os/lock.h"
@@ -237,7 +238,7 @@ static void fill_estimates(hk_snapshot_t *snapshot) {
   }
   if (block_bytes == 0) return;
   uint64_t excess = 0;
-  hk_profile_each_sample(add_excess, &excess);
+  hk_sample_visit(add_excess, &excess);
   uint64_t usual = hk_subtract_to_zero(snapshot->figures.live_bytes, excess);
   unsigned __int128 scaled = (unsigned __int128)usual * hk_smaller(requested, block_bytes);
   hakmem_stats_t *figures = &snapshot->figures;

@@ -18,7 +18,7 @@ static_assert(kRate == HK_SAMPLING_RATE_PACED, "the least at which a thread samp
 
 inline size_t LiveSamples() {
   size_t count = 0;
-  hk_profile_each_sample([](const hk_sample_t *, void *context) { ++*static_cast<size_t *>(context); }, &count);
+  hk_sample_visit([](const hk_sample_t *, void *context) { ++*static_cast<size_t *>(context); }, &count);
   return count;
 }
 

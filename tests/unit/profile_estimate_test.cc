@@ -30,7 +30,7 @@ struct Estimate {
 
 double EstimateLive(size_t requested) {
   Estimate estimate = {requested, 0};
-  hk_profile_each_sample(
+  hk_sample_visit(
       [](const hk_sample_t *sample, void *context) {
         auto *sum = static_cast<Estimate *>(context);
         if (sample->weight.requested_bytes != sum->requested) return;

@@ -201,9 +201,9 @@ HK_FRESH_TEST(Profile, ALargeBlockThatGrowsIsNotCopied) {
   EXPECT_EQ(hk_load_relaxed(in_place), before + 1);
   EXPECT_TRUE(IsFilled(block, 3, 3 * HK_MIB));
   size_t bytes = 0;
-  hk_profile_each_sample([](const hk_sample_t *sample,
-                            void *context) { *static_cast<size_t *>(context) += sample->weight.requested_bytes; },
-                         &bytes);
+  hk_sample_visit([](const hk_sample_t *sample,
+                     void *context) { *static_cast<size_t *>(context) += sample->weight.requested_bytes; },
+                  &bytes);
   EXPECT_EQ(bytes, 64 * HK_MIB);
   hakmem_free(block);
 }

@@ -39,23 +39,10 @@ static void finish(line_t *line) {
   hk_os_write_stderr(line->text, line->format.length + 1);
 }
 
-/* ---- The cause. ---------------------------------------------------------------------------------------------- */
+/* ---- The cause. */
 
 static const char *signal_name(int number) {
   return number == SIGSEGV ? "SIGSEGV" : number == SIGBUS ? "SIGBUS" : "SIGABRT";
-}
-
-static const char *access_text(hk_access_t access) {
-  switch (access) {
-    case hk_access_read:
-      return "a read of";
-    case hk_access_write:
-      return "a write to";
-    case hk_access_execute:
-      return "a jump to";
-    default:
-      return "an access to";
-  }
 }
 
 static const char *reason_text(const hk_crash_t *crash) {
@@ -71,7 +58,7 @@ static const char *reason_text(const hk_crash_t *crash) {
 
 static void say_cause(hk_format_t *out, const hk_crash_t *crash) {
   if (crash->has_address) {
-    hk_format_print(out, "%s %p%s", access_text(crash->access), crash->address, reason_text(crash));
+    hk_format_print(out, "%s %p%s", hk_describe_access(crash->access), crash->address, reason_text(crash));
   } else if (crash->is_fault) {
     hk_format_text(out, "an address that no program can have, or a forbidden instruction");
   } else if (crash->sender == hk_os_process_id()) {
@@ -113,7 +100,7 @@ static void say_address(const hk_crash_t *crash) {
   finish(&line);
 }
 
-/* ---- Registers. ------------------------------------------------------------------------------------------------ */
+/* ---- Registers. */
 
 static bool is_described(const hk_crash_t *crash, int index) {
   uintptr_t value = crash->registers[index];
@@ -137,22 +124,22 @@ static void say_registers(const hk_crash_t *crash) {
   }
 }
 
-/* ---- Calls. ---------------------------------------------------------------------------------------------------- */
+/* ---- Calls. */
 
 static void say_calls(const hk_crash_t *crash) {
   uintptr_t addresses[CALLS_MAX];
-  hk_call_place_t modules[CALLS_MAX];
+  hk_call_place_t places[CALLS_MAX];
   unsigned count = hk_call_chain_of(crash, addresses, CALLS_MAX);
-  hk_call_places_of(addresses, count, modules);
+  hk_call_places_of(addresses, count, places);
   for (unsigned i = 0; i < count; i++) {
-    if (i > 0 && !modules[i].is_code) break; /* the address is no return address */
+    if (i > 0 && !places[i].is_code) break; /* the address is no return address */
     line_t line;
     hk_format_t *out = begin(&line);
     hk_format_print(out, "#%u %p", (uint64_t)i, addresses[i]);
-    if (!modules[i].is_known) {
+    if (!places[i].is_known) {
       hk_format_text(out, " (nothing is mapped there)");
-    } else if (modules[i].name[0] != '\0') {
-      hk_call_place_print(out, &modules[i]);
+    } else if (places[i].name[0] != '\0') {
+      hk_call_place_print(out, &places[i]);
     }
     finish(&line);
   }
@@ -179,7 +166,7 @@ static void report(const hk_crash_t *crash) {
   if (!hk_own_stack_run(say_all, (void *)crash)) say_all((void *)crash);
 }
 
-/* ---- Install and thread hooks. --------------------------------------------------------------------------------- */
+/* ---- Install and thread hooks. */
 
 void hk_crash_report_begin_thread(void) {
   if (hk_option.crash_report) hk_alternate_stack_begin();

@@ -155,17 +155,17 @@ static HK_NOINLINE void describe_sample(hk_format_t *out, const hk_address_class
   hk_format_print(out, ", sampled: %u bytes requested %u ms ago", sample->weight.requested_bytes,
                   hk_subtract_to_zero(hk_os_coarse_ms(), sample->born_ms));
   if (sample->site == NULL || sample->site->frame_count == 0) return;
-  hk_call_place_t modules[CALLS_MAX];
+  hk_call_place_t places[CALLS_MAX];
   uintptr_t calls[HK_SITE_FRAMES_MAX];
   unsigned count = (unsigned)hk_smaller(hk_site_frames(sample->site, calls), CALLS_MAX);
   for (unsigned i = 0; i < count; i++) calls[i]--;
-  hk_call_places_of(calls, count, modules);
+  hk_call_places_of(calls, count, places);
   hk_format_text(out, " by");
   for (unsigned i = 0; i < count; i++) {
-    if (modules[i].is_known && modules[i].name[0] != '\0') {
+    if (places[i].is_known && places[i].name[0] != '\0') {
       hk_format_text(out, " ");
-      describe_file(out, modules[i].name);
-      hk_format_print(out, "+%p", modules[i].offset);
+      describe_file(out, places[i].name);
+      hk_format_print(out, "+%p", places[i].offset);
     } else {
       hk_format_print(out, " %p", calls[i]);
     }
@@ -181,6 +181,14 @@ void hk_describe_distance(hk_format_t *out, uintptr_t address, uintptr_t start, 
   } else {
     hk_format_print(out, "%u bytes into", (uint64_t)(address - start));
   }
+}
+
+const char *hk_describe_access(hk_access_t access) {
+  static const char *const texts[] = {[hk_access_unknown] = "an access to",
+                                      [hk_access_read] = "a read of",
+                                      [hk_access_write] = "a write to",
+                                      [hk_access_execute] = "a jump to"};
+  return texts[access];
 }
 
 /* Describes an address in a guard slot, or in a guard page. */

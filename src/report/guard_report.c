@@ -81,14 +81,6 @@ static const char *act_of(const hk_guard_event_t *event) {
   return event->by == hk_guard_by_access ? of_access[event->crash->access] : of_call[event->by];
 }
 
-static const char *act_text(const hk_guard_event_t *event) {
-  static const char *const texts[] = {[hk_access_unknown] = "an access to",
-                                      [hk_access_read] = "a read of",
-                                      [hk_access_write] = "a write to",
-                                      [hk_access_execute] = "a jump to"};
-  return texts[event->crash->access];
-}
-
 static void take_stack(calls_t *stack, hk_site_t *site) {
   uintptr_t frames[HK_SITE_FRAMES_MAX];
   stack->count = site != NULL ? (unsigned)hk_smaller(hk_site_frames(site, frames), CALLS_MAX) : 0;
@@ -147,7 +139,7 @@ static void say_what(hk_format_t *out, const hk_guard_event_t *event) {
   if (event->by == hk_guard_by_padding) {
     hk_format_print(out, "a write to %p, found at the block's free: ", event->address);
   } else if (event->by == hk_guard_by_access) {
-    hk_format_print(out, "%s %p, ", act_text(event), event->address);
+    hk_format_print(out, "%s %p, ", hk_describe_access(event->crash->access), event->address);
   } else {
     hk_format_print(out, "%s of %p, ", act_of(event), event->address);
   }

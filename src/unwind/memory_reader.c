@@ -102,7 +102,7 @@ int64_t hk_memory_reader_sleb(hk_memory_reader_t *reader) {
   return (int64_t)value;
 }
 
-/* ---- Addresses. ------------------------------------------------------------------------------------------------ */
+/* ---- Addresses. */
 
 /* The lower half of an encoding is the number's format, the upper half the address that it is relative to. */
 enum {

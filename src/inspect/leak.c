@@ -43,7 +43,7 @@ static hk_leak_row_t *row_of(hk_leak_t *leak, const hk_site_t *site) {
 
 static hk_leak_kind_t judge(const tally_t *tally, const hk_sample_t *sample) {
   if (tally->reach == NULL || sample->born_ms > tally->begun_ms) return hk_leak_unjudged;
-  switch (hk_reach_ask(tally->reach, sample->address)) {
+  switch (hk_reach_has(tally->reach, sample->address)) {
     case hk_reach_yes:
       return hk_leak_reachable;
     case hk_reach_no:

@@ -314,7 +314,7 @@ void hk_reach_from(hk_reach_t *reach, uintptr_t start, size_t bytes) {
   }
 }
 
-/* ---- Begin, ask, end. */
+/* ---- The beginning, the answer, the end. */
 
 static bool make_room(hk_reach_t *reach, const counts_t *counts) {
   reach->area_capacity = counts->areas + counts->areas / 2 + ROOM_FOR_MORE;
@@ -351,7 +351,7 @@ bool hk_reach_begin(hk_reach_t *reach, uint64_t most_ms, bool (*may_go_on)(void)
 
 void hk_reach_end(hk_reach_t *reach) { (void)hk_os_unmap(reach->memory, reach->memory_bytes); }
 
-hk_reach_answer_t hk_reach_ask(const hk_reach_t *reach, uintptr_t address) {
+hk_reach_answer_t hk_reach_has(const hk_reach_t *reach, uintptr_t address) {
   found_t found;
   if (!find(reach, address, &found)) return hk_reach_unknown;
   return (*found.word & found.bit) != 0 ? hk_reach_yes : hk_reach_no;

@@ -58,7 +58,7 @@ typedef enum {
 } hk_reach_answer_t;
 
 /* Returns whether the scan has reached the block that the address lies in. Valid when the scan was not cut short. */
-hk_reach_answer_t hk_reach_ask(const hk_reach_t *reach, uintptr_t address);
+hk_reach_answer_t hk_reach_has(const hk_reach_t *reach, uintptr_t address);
 
 /* Finds the first range at or behind `address` that is a block, a free extent, or the scan's own memory. The words in
  * it are not roots. Returns false when there is none. */

@@ -154,7 +154,7 @@ static void follow_thread(void *context, uint64_t thread) {
   hk_thread_call_t call = hk_thread_call_of(thread);
   if (call.state == hk_thread_is_over) return;
   visit->threads->others++;
-  visit->threads->asked += call.state == hk_thread_calls;
+  visit->threads->waiting += call.state == hk_thread_calls;
   if (call.state != hk_thread_runs) hk_reach_from(visit->reach, (uintptr_t)call.word, sizeof call.word);
 }
 

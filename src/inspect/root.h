@@ -12,12 +12,12 @@
 
 HK_C_BEGIN
 
-/* Threads beside the calling one. `asked` counts those that waited in a system call, whose argument registers the scan
- * has read. The other registers of a thread can be read only by stopping it. */
+/* Threads beside the calling one. `waiting` counts those in a system call, whose argument registers the scan has read.
+ * The other registers of a thread can be read only by stopping it. */
 typedef struct {
   bool is_known; /* the system lists the threads */
   uint64_t others;
-  uint64_t asked;
+  uint64_t waiting;
 } hk_root_threads_t;
 
 typedef enum {

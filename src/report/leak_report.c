@@ -96,11 +96,11 @@ static void put_sites(hk_format_t *out, hk_leak_t *leak, hk_leak_kind_t kind) {
 static void put_threads(hk_format_t *out, const hk_root_threads_t *threads) {
   if (!threads->is_known) {
     hk_format_text(out, "hakmem: leaks: the system does not list the other threads\n");
-  } else if (threads->asked < threads->others) {
+  } else if (threads->waiting < threads->others) {
     hk_format_print(out,
                     "hakmem: leaks: of %u other threads %u ran or could not be read: blocks that only their registers "
                     "point to count as leaked\n",
-                    threads->others, threads->others - threads->asked);
+                    threads->others, threads->others - threads->waiting);
   }
 }
 
@@ -215,7 +215,7 @@ static void put_json_threads(hk_format_t *out, const hk_leak_t *leak) {
   if (leak->scan != hk_leak_scanned || !threads->is_known) {
     hk_format_text(out, "null");
   } else {
-    hk_format_print(out, "{\"others\":%u,\"asked\":%u}", threads->others, threads->asked);
+    hk_format_print(out, "{\"others\":%u,\"asked\":%u}", threads->others, threads->waiting);
   }
 }
 

@@ -49,10 +49,10 @@ void hk_report_write_file(bool is_last) {
 /* Returns whether a failure to write the file of hk_output_file_t gives a line on stderr. */
 static bool has_complaint(const char *value) { return *value != '\0' && *value != '-'; }
 
-/* Returns whether anything may be written to stderr at the end. The program may have closed stderr by then, and have a
- * file of its own at that descriptor. Without need stderr is not kept: where a daemon closes it, the reader of a pipe
- * would wait for the daemon's end. */
-static bool has_last_words(void) {
+/* Returns whether the library may write to stderr at the end: then a copy of stderr is kept, because the program may
+ * have closed it by then, and have a file of its own at that descriptor. Without need none is kept: where a daemon
+ * closes stderr, the reader of a pipe would wait for the daemon's end. */
+static bool may_write_at_end(void) {
   bool has_leaks_on_stderr = hk_option.leaks != hk_leaks_off && *hk_option.leaks_file != '-';
   bool has_literal_path = *hk_option.trace != '\0' || *hk_option.learn_file != '\0'; /* a "-" is part of it */
   return hk_option.stats || hk_option.stats_signal != 0 || has_leaks_on_stderr || has_literal_path ||
@@ -62,7 +62,7 @@ static bool has_last_words(void) {
 __attribute__((constructor)) static void prepare(void) {
   hk_lifecycle_prepare();
   hk_snapshot_note_start();
-  if (has_last_words()) hk_os_keep_stderr();
+  if (may_write_at_end()) hk_os_keep_stderr();
   hk_stats_file_check();
   hk_profile_file_check();
   hk_leak_out_check();

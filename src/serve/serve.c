@@ -98,7 +98,7 @@ static bool is_left_to_another(void) {
          hk_os_thread_self().number != (uint32_t)hk_load_relaxed(&owner_process);
 }
 
-/* A child of vfork leaves the wish to its parent. */
+/* A child of vfork leaves the flag to its parent, whose memory it shares. */
 void hk_serve_consider_slow(void) {
   if (!hk_sandbox_permits_threads() || is_left_to_another() || hk_load_relaxed(&owner_process) != hk_process_mark())
     return;

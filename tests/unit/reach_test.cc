@@ -59,7 +59,7 @@ class Scan {
   void Follow(const std::vector<uintptr_t> &roots) {
     hk_reach_from(&reach, reinterpret_cast<uintptr_t>(roots.data()), roots.size() * sizeof roots[0]);
   }
-  hk_reach_answer_t Ask(const void *block) const { return hk_reach_ask(&reach, AddressOf(block)); }
+  hk_reach_answer_t Has(const void *block) const { return hk_reach_has(&reach, AddressOf(block)); }
 
   hk_reach_t reach;
 };
@@ -74,8 +74,8 @@ HK_FRESH_TEST(Reach, AListIsReachedByItsHeadAlone) {
     if (i > 0) Point(lost[i - 1], 16, lost[i]);
   }
   Scan scan({AddressOf(kept[0])});
-  for (void *block : kept) EXPECT_EQ(scan.Ask(block), hk_reach_yes);
-  for (void *block : lost) EXPECT_EQ(scan.Ask(block), hk_reach_no);
+  for (void *block : kept) EXPECT_EQ(scan.Has(block), hk_reach_yes);
+  for (void *block : lost) EXPECT_EQ(scan.Has(block), hk_reach_no);
   EXPECT_EQ(scan.reach.blocks_reached, kept.size());
   EXPECT_FALSE(scan.reach.is_cut_short);
 }
@@ -86,11 +86,11 @@ HK_FRESH_TEST(Reach, ARingWithoutAPointerToItIsNotReached) {
   Point(a, 0, b);
   Point(b, 0, a);
   Scan scan({AddressOf(other)});
-  EXPECT_EQ(scan.Ask(a), hk_reach_no);
-  EXPECT_EQ(scan.Ask(b), hk_reach_no);
+  EXPECT_EQ(scan.Has(a), hk_reach_no);
+  EXPECT_EQ(scan.Has(b), hk_reach_no);
   scan.Follow({AddressOf(b)});
-  EXPECT_EQ(scan.Ask(a), hk_reach_yes);
-  EXPECT_EQ(scan.Ask(b), hk_reach_yes);
+  EXPECT_EQ(scan.Has(a), hk_reach_yes);
+  EXPECT_EQ(scan.Has(b), hk_reach_yes);
 }
 
 HK_FRESH_TEST(Reach, ThroughAllBandsByInsidesAndLastWords) {
@@ -105,9 +105,9 @@ HK_FRESH_TEST(Reach, ThroughAllBandsByInsidesAndLastWords) {
   Point(tiny, 8, end);
   Point(lost_big, 0, lost_run);
   Scan scan({AddressOf(big) + 2 * HK_MIB});
-  for (void *block : {big, run, middle, tiny, end}) EXPECT_EQ(scan.Ask(block), hk_reach_yes);
-  EXPECT_EQ(scan.Ask(lost_big), hk_reach_no);
-  EXPECT_EQ(scan.Ask(lost_run), hk_reach_no);
+  for (void *block : {big, run, middle, tiny, end}) EXPECT_EQ(scan.Has(block), hk_reach_yes);
+  EXPECT_EQ(scan.Has(lost_big), hk_reach_no);
+  EXPECT_EQ(scan.Has(lost_run), hk_reach_no);
 }
 
 HK_FRESH_TEST(Reach, AFreeBlockLeadsNowhere) {
@@ -117,8 +117,8 @@ HK_FRESH_TEST(Reach, AFreeBlockLeadsNowhere) {
   Point(behind, 64, last);
   (void)FreeOwn(heap, freed);
   Scan scan({AddressOf(freed)});
-  EXPECT_EQ(scan.Ask(behind), hk_reach_no);
-  EXPECT_EQ(scan.Ask(last), hk_reach_no);
+  EXPECT_EQ(scan.Has(behind), hk_reach_no);
+  EXPECT_EQ(scan.Has(last), hk_reach_no);
 }
 
 HK_FRESH_TEST(Reach, WhatTheProgramDoesNotHaveOfABlockLeadsNowhere) {
@@ -133,9 +133,9 @@ HK_FRESH_TEST(Reach, WhatTheProgramDoesNotHaveOfABlockLeadsNowhere) {
   hk_reach_narrow(&reach, AddressOf(big) + HK_KIB);
   uintptr_t roots[] = {AddressOf(small), AddressOf(big)};
   hk_reach_from(&reach, AddressOf(roots), sizeof roots);
-  EXPECT_EQ(hk_reach_ask(&reach, AddressOf(stale)), hk_reach_no);
-  EXPECT_EQ(hk_reach_ask(&reach, AddressOf(real)), hk_reach_yes);
-  EXPECT_EQ(hk_reach_ask(&reach, AddressOf(small) + 16), hk_reach_yes);
+  EXPECT_EQ(hk_reach_has(&reach, AddressOf(stale)), hk_reach_no);
+  EXPECT_EQ(hk_reach_has(&reach, AddressOf(real)), hk_reach_yes);
+  EXPECT_EQ(hk_reach_has(&reach, AddressOf(small) + 16), hk_reach_yes);
   hk_reach_end(&reach);
 }
 
@@ -152,8 +152,8 @@ HK_FRESH_TEST(Reach, ABlockOfWhichTheProgramHasAPartEndsWhereItEnds) {
   hk_reach_narrow(&reach, AddressOf(small) + 16);
   uintptr_t root = AddressOf(small);
   hk_reach_from(&reach, AddressOf(&root), sizeof root);
-  EXPECT_EQ(hk_reach_ask(&reach, AddressOf(by_last_word)), hk_reach_yes);
-  EXPECT_EQ(hk_reach_ask(&reach, AddressOf(by_next)), hk_reach_no);
+  EXPECT_EQ(hk_reach_has(&reach, AddressOf(by_last_word)), hk_reach_yes);
+  EXPECT_EQ(hk_reach_has(&reach, AddressOf(by_next)), hk_reach_no);
   hk_reach_end(&reach);
 }
 
@@ -163,10 +163,10 @@ HK_FRESH_TEST(Reach, WhatIsNoBlockIsUnknown) {
   char *slab_end = reinterpret_cast<char *>((AddressOf(block) | (HK_SLAB_BYTES - 1)) - 15);
   int on_stack = 0;
   Scan scan({AddressOf(&on_stack), 0, 1, UINTPTR_MAX, AddressOf(slab_end)});
-  EXPECT_EQ(scan.Ask(&on_stack), hk_reach_unknown);
-  EXPECT_EQ(scan.Ask(nullptr), hk_reach_unknown);
-  EXPECT_EQ(scan.Ask(slab_end), hk_reach_unknown) << "no block is carved there yet";
-  EXPECT_EQ(scan.Ask(block), hk_reach_no);
+  EXPECT_EQ(scan.Has(&on_stack), hk_reach_unknown);
+  EXPECT_EQ(scan.Has(nullptr), hk_reach_unknown);
+  EXPECT_EQ(scan.Has(slab_end), hk_reach_unknown) << "no block is carved there yet";
+  EXPECT_EQ(scan.Has(block), hk_reach_no);
   EXPECT_EQ(scan.reach.blocks_reached, 0u);
 }
 
@@ -179,8 +179,8 @@ HK_FRESH_TEST(Reach, APageThatCannotBeReadIsPassedOver) {
   ASSERT_TRUE(hk_os_unmap(extent + 4096, 4096));
   Scan scan({});
   hk_reach_from(&scan.reach, AddressOf(extent), 3 * 4096);
-  EXPECT_EQ(scan.Ask(before), hk_reach_yes);
-  EXPECT_EQ(scan.Ask(behind), hk_reach_yes);
+  EXPECT_EQ(scan.Has(before), hk_reach_yes);
+  EXPECT_EQ(scan.Has(behind), hk_reach_yes);
 }
 
 HK_FRESH_TEST(Reach, WhatIsOursIsToldByAddress) {

@@ -29,10 +29,8 @@ unsigned hk_heap_flush_tiny(hk_heap_t *heap, unsigned class_index, unsigned *len
 
 /* ---- The quarantine of a hardened build. */
 
-static void put_back(hk_heap_t *heap, hk_block_t **place) {
-  hk_block_t *block = *place;
+void hk_heap_put_from_quarantine(hk_heap_t *heap, hk_block_t *block) {
   if (block == NULL) return;
-  *place = NULL;
   if (!hk_handover_may_link(block)) {
     heap->damaged = block;
     return;
@@ -41,13 +39,19 @@ static void put_back(hk_heap_t *heap, hk_block_t **place) {
   if (hk_free_list_push(slab->free_list, block)) hk_bin_countdown_over(heap, slab);
 }
 
+static void empty(hk_heap_t *heap, hk_block_t **place) {
+  hk_block_t *block = *place;
+  *place = NULL;
+  hk_heap_put_from_quarantine(heap, block);
+}
+
 void hk_heap_end_quarantine(hk_heap_t *heap, unsigned class_index) {
   if (!HK_HARDENED) return;
   hk_quarantine_t *quarantine = hk_heap_quarantine(heap);
-  for (unsigned i = 0; i < HK_QUARANTINE_PLACES; i++) put_back(heap, &quarantine->held[class_index][i]);
+  for (unsigned i = 0; i < HK_QUARANTINE_PLACES; i++) empty(heap, &quarantine->held[class_index][i]);
   if (!hk_class_is_mid(class_index)) return;
   hk_block_t **unused = quarantine->unused[class_index - HK_TINY_CLASS_MAX - 1];
-  for (unsigned i = 0; i < HK_QUARANTINE_UNUSED; i++) put_back(heap, &unused[i]);
+  for (unsigned i = 0; i < HK_QUARANTINE_UNUSED; i++) empty(heap, &unused[i]);
 }
 
 /* As in a heap that is drained without its thread: a bin that closes meanwhile keeps no block (span.c). */

@@ -18,6 +18,10 @@ unsigned hk_heap_flush_tiny(hk_heap_t *heap, unsigned class_index, unsigned *len
  * to keep for the next thread. */
 void hk_heap_unload(hk_heap_t *heap);
 
+/* Puts a block that comes out of the quarantine on its free list, in a hardened build; NULL: none. Sets `heap->damaged`
+ * to a damaged block, which is lost. For the thread that has the heap. */
+void hk_heap_put_from_quarantine(hk_heap_t *heap, hk_block_t *block);
+
 /* Returns the class's blocks in quarantine to their spans, in a hardened build. Other builds have none. Sets
  * `heap->damaged` to a damaged block, which is lost. For the thread that has the heap. */
 void hk_heap_end_quarantine(hk_heap_t *heap, unsigned class_index);

@@ -5,7 +5,6 @@
 #include "base/count.h"
 #include "base/hash.h"
 #include "base/panic.h"
-#include "heap/handover.h"
 #include "heap/heap_check.h"
 #include "heap/heap_flush.h"
 #include "heap/mid.h"
@@ -161,13 +160,7 @@ static bool may_collect(hk_heap_t *heap, hk_slab_t *slab, const hk_block_t *bloc
 void hk_remote_collect_hardened(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
   hk_block_unseal(block);
   block = hk_quarantine_swap(hk_heap_quarantine(heap), slab->class_index, slab->block_bytes, block);
-  if (block == NULL) return;
-  if (!hk_handover_may_link(block)) {
-    heap->damaged = block;
-    return;
-  }
-  slab = hk_slab_of(block);
-  if (hk_free_list_push(slab->free_list, block)) hk_bin_countdown_over(heap, slab);
+  hk_heap_put_from_quarantine(heap, block);
 }
 
 /* Puts a block on its free list. Returns false when its span has moved to another heap meanwhile (steal.h): the block

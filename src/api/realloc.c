@@ -230,13 +230,13 @@ HK_INLINE bool slab_has_block(const hk_slab_t *slab, const void *block) {
     unsigned per_slab = (unsigned)((unsigned __int128)HK_SLAB_BYTES * inverse >> 64);
     index += (unsigned)(slab - span) * per_slab;
   }
-  return index < hk_load_relaxed(&((hk_slab_t *)span)->carved);
+  return index < hk_span_carved(span);
 }
 
 /* Returns the usable bytes of a live small block of the caller's heap, and 0 for every other address. */
 HK_INLINE size_t own_small_bytes(const void *block) {
   const hk_slab_t *slab = hk_slab_of(block);
-  if (!hk_thread_has(hk_load_relaxed(&((hk_slab_t *)slab)->owner))) return 0;
+  if (!hk_thread_has(hk_slab_owner(slab))) return 0;
   return slab_has_block(slab, block) && hk_block_is_in_use(block) ? slab->block_bytes - HK_CANARY_BYTES : 0;
 }
 

@@ -34,9 +34,9 @@ typedef enum { stays, may_go } stay_t;
  * its own heap's spans reads their blocks plainly, without system calls. */
 static bool may_be_free_if_there(hk_slab_t *span, const hk_block_t *block) {
   hk_heap_t *own = hk_thread_own();
-  bool is_own = own != HK_EMPTY_HEAP && hk_load_relaxed(&span->owner) == own && hk_heap_claim_spans(own);
+  bool is_own = own != HK_EMPTY_HEAP && hk_slab_owner(span) == own && hk_heap_claim_spans(own);
   if (!is_own) return hk_search_may_be_free(block);
-  bool is_there = hk_load_relaxed(&span->owner) == own;
+  bool is_there = hk_slab_owner(span) == own;
   bool may_be = is_there && !hk_block_is_in_use(block);
   hk_heap_unclaim_spans(own);
   return may_be;

@@ -34,19 +34,16 @@ static bool measure_of_span(const hk_slab_t *span, const hk_block_t *list, unsig
 
 /* ---- One span. */
 
-static unsigned carved_of(const hk_slab_t *span) { return hk_load_relaxed(&((hk_slab_t *)span)->carved); }
-static hk_heap_t *owner_of(const hk_slab_t *slab) { return hk_load_relaxed(&((hk_slab_t *)slab)->owner); }
-
 static hk_slab_t *active_of(const hk_heap_t *heap, unsigned class_index) {
   return hk_load_relaxed(&((hk_heap_t *)heap)->state[class_index].active);
 }
 
 static void check_descriptors(const hk_heap_t *heap, const hk_slab_t *span) {
-  HK_REQUIRE(carved_of(span) <= hk_span_capacity(span), "no more is carved than there is room for");
+  HK_REQUIRE(hk_span_carved(span) <= hk_span_capacity(span), "no more is carved than there is room for");
   for (unsigned i = 0; i < span->slab_count; i++) {
     HK_REQUIRE(hk_slab_state(&span[i]) == hk_slab_small, "each slab of a span is in the state small");
     HK_REQUIRE(span[i].head == span, "each slab of a span knows its head");
-    HK_REQUIRE(owner_of(&span[i]) == heap, "each slab of a span has the span's owner");
+    HK_REQUIRE(hk_slab_owner(&span[i]) == heap, "each slab of a span has the span's owner");
     HK_REQUIRE(span[i].free_list == span->free_list, "each slab of a span has the span's free list");
     HK_REQUIRE(span[i].class_index == span->class_index, "each slab of a span has the span's class");
   }
@@ -55,7 +52,7 @@ static void check_descriptors(const hk_heap_t *heap, const hk_slab_t *span) {
 /* Checks a span's own list against its counts. `live` is the number of its other carved blocks. Returns false where the
  * list is damaged. */
 static bool check_list(const hk_slab_t *span, unsigned live) {
-  unsigned length, carved = carved_of(span);
+  unsigned length, carved = hk_span_carved(span);
   HK_REQUIRE(live <= carved, "no more blocks are in use than were carved");
   bool is_whole = measure_of_span(span, span->own.free, &length);
   if (is_whole && hk_load_relaxed(&is_exact))
@@ -79,7 +76,7 @@ static bool check_resting_span(const hk_slab_t *span) {
   bool is_whole = check_list(span, span->live - back);
   if (!hk_list_is_linked(&span->link)) return is_whole;
   HK_REQUIRE(span->own.countdown == span->live - back, "a partial span is due when all its blocks are free");
-  bool has_any = span->own.free != HK_LIST_END || carved_of(span) < hk_span_capacity(span);
+  bool has_any = span->own.free != HK_LIST_END || hk_span_carved(span) < hk_span_capacity(span);
   HK_REQUIRE(has_any, "a partial span has a free block or room");
   return is_whole;
 }
@@ -102,9 +99,9 @@ void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span) {
 static uint64_t check_settled_span(const hk_heap_t *heap, const hk_slab_t *span) {
   (void)check_span(heap, span);
   bool is_active_tiny = !hk_class_is_mid(span->class_index) && active_of(heap, span->class_index) == span;
-  bool is_untouched = carved_of(span) == 0;
+  bool is_untouched = hk_span_carved(span) == 0;
   if (!is_active_tiny && !is_untouched) HK_REQUIRE(span->live > 0, "a span without a block in use is given back");
-  return span->slab_count + (is_active_tiny ? 0 : carved_of(span) - span->live);
+  return span->slab_count + (is_active_tiny ? 0 : hk_span_carved(span) - span->live);
 }
 
 /* ---- One class. */
@@ -112,7 +109,7 @@ static uint64_t check_settled_span(const hk_heap_t *heap, const hk_slab_t *span)
 static void check_active_tiny(hk_heap_t *heap, const hk_slab_t *span, unsigned length) {
   HK_REQUIRE(span->own.free == HK_LIST_END, "an active span's free blocks are its bin's");
   HK_REQUIRE(!hk_list_is_linked(&span->link), "an active span is in no list");
-  HK_REQUIRE(length <= carved_of(span), "a bin has no more blocks than were carved");
+  HK_REQUIRE(length <= hk_span_carved(span), "a bin has no more blocks than were carved");
   HK_REQUIRE(!hk_bin_is_fresh(hk_heap_effective_list(heap, span->class_index)) || span->zero,
              "a fresh list is of a zero span");
 }
@@ -171,7 +168,8 @@ static unsigned check_mid_bin(hk_heap_t *heap, unsigned class_index) {
   }
   for (const hk_block_t *block = list->free; block != HK_LIST_END; block = hk_block_next(block)) {
     const hk_slab_t *slab = hk_slab_of(block);
-    HK_REQUIRE(owner_of(slab) == heap && slab->class_index == class_index, "a mid bin has blocks of its own spans");
+    HK_REQUIRE(hk_slab_owner(slab) == heap && slab->class_index == class_index,
+               "a mid bin has blocks of its own spans");
   }
   return length;
 }
@@ -204,7 +202,7 @@ void hk_heap_check_class(hk_heap_t *heap, unsigned class_index) {
 }
 
 void hk_heap_check_span(hk_heap_t *heap, const hk_slab_t *slab) {
-  if (owner_of(slab) == heap) (void)check_settled_span(heap, slab->head);
+  if (hk_slab_owner(slab) == heap) (void)check_settled_span(heap, slab->head);
   hk_heap_check(heap);
 }
 
@@ -215,7 +213,7 @@ static void check_spare_row(const hk_slab_t *head) {
   HK_REQUIRE(hk_slab_state(head) == hk_slab_free, "the first slab of a spare row is in the state free");
   HK_REQUIRE(of_others == hk_slab_free || of_others == hk_slab_run_tail, "the others are free, or tails");
   for (unsigned i = 0; i < head->slab_count; i++) {
-    HK_REQUIRE(owner_of(&head[i]) == NULL, "a spare slab has no owner");
+    HK_REQUIRE(hk_slab_owner(&head[i]) == NULL, "a spare slab has no owner");
     if (i == 0) continue;
     HK_REQUIRE(hk_slab_state(&head[i]) == of_others, "all slabs of a row behind the first one are in one state");
     HK_REQUIRE(of_others == hk_slab_free || head[i].head == head, "a tail of a spare row knows its head");
@@ -285,10 +283,10 @@ static void visit(hk_slab_t *slabs, void *context) {
   walked->steps += HK_SUPERSLAB_SLABS;
   for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
     const hk_slab_t *slab = &slabs[i];
-    if (owner_of(slab) != walked->heap) continue;
+    if (hk_slab_owner(slab) != walked->heap) continue;
     walked->slabs++;
     if (slab->head == slab) walked->steps += check_settled_span(walked->heap, slab);
-    HK_REQUIRE(owner_of(slab->head) == walked->heap, "each slab of a span has the span's owner");
+    HK_REQUIRE(hk_slab_owner(slab->head) == walked->heap, "each slab of a span has the span's owner");
   }
 }
 

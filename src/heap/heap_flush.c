@@ -15,7 +15,7 @@ unsigned hk_heap_flush_tiny(hk_heap_t *heap, unsigned class_index, unsigned *len
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   *length = 0;
   if (span == NULL) return 0;
-  unsigned carved = hk_load_relaxed(&span->carved);
+  unsigned carved = hk_span_carved(span);
   hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   if (!hk_free_list_measure(list->free, carved, length)) return UINT_MAX;
   if (*length < carved) return carved - *length;
@@ -102,10 +102,10 @@ static void shorten_spans(hk_slab_t *slabs, void *context) {
   shortening_t *shortening = context;
   for (unsigned i = 0; i < HK_SUPERSLAB_SLABS && !shortening->is_refused; i++) {
     hk_slab_t *slab = &slabs[i];
-    if (hk_slab_state(slab) != hk_slab_small || hk_load_relaxed(&slab->owner) != shortening->heap) continue;
+    if (hk_slab_state(slab) != hk_slab_small || hk_slab_owner(slab) != shortening->heap) continue;
     if (slab->head != slab) continue;
     hk_shorten_t result = hk_span_shorten(shortening->heap, slab);
-    if (hk_load_relaxed(&slab->carved) == 0) shortening->has_untouched = true;
+    if (hk_span_carved(slab) == 0) shortening->has_untouched = true;
     if (result == hk_shorten_done) shortening->has_shortened = true;
     if (result == hk_shorten_refused) shortening->is_refused = true;
   }

@@ -23,7 +23,7 @@ static bool is_tiny_worth_it(const hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   if (list->free == HK_LIST_END || hk_bin_is_fresh(list)) return false;
   const hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
-  return span != NULL && hk_load_relaxed(&((hk_slab_t *)span)->carved) <= COUNT_MAX;
+  return span != NULL && hk_span_carved(span) <= COUNT_MAX;
 }
 
 /* Returns whether a spill may release a span, and the blocks are worth it: a shorter list soon needs a span again

@@ -210,7 +210,7 @@ static unsigned take_from_span(hk_heap_t *heap, hk_slab_t *span, unsigned most) 
   }
   span->own.free = rest;
   /* Lost blocks count as in use for good. */
-  span->live = is_lost ? hk_load_relaxed(&span->carved) : (uint16_t)(span->live + count);
+  span->live = is_lost ? hk_span_carved(span) : (uint16_t)(span->live + count);
   if (rest == HK_LIST_END) hk_list_remove(&span->link);
   if (last == NULL) return 0;
   hk_block_link(last, bin->free);

@@ -119,7 +119,7 @@ HK_INLINE bool hk_named_is_larger(const hk_slab_t *slab) {
 /* Returns the named heap or tag of the block that a live block's descriptor is of; NULL: none. Any thread. */
 HK_INLINE hk_named_t *hk_named_of_slab(const hk_slab_t *slab) {
   if (hk_named_is_larger(slab)) return slab->named;
-  const hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)slab)->owner);
+  const hk_heap_t *owner = hk_slab_owner(slab);
   return owner != NULL && slab->part_kind != hk_part_of_none ? hk_heap_named(owner) : NULL;
 }
 

@@ -55,8 +55,7 @@ static hk_block_t *count_blocks(hk_block_t **first) {
 /* Returns whether only the heap's chain leads to the span: see purge_drain.h. */
 static bool is_in_chain_alone(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   /* The owner first: another heap's thread may be making its span shorter. */
-  return hk_load_relaxed(&span->owner) == heap && count == hk_span_capacity(span) &&
-         hk_load_relaxed(&span->carved) == count &&
+  return hk_slab_owner(span) == heap && count == hk_span_capacity(span) && hk_span_carved(span) == count &&
          hk_load_acquire(&heap->state[span->class_index].active) != span; /* with hk_span_put_to_rest and switch_to */
 }
 
@@ -114,8 +113,8 @@ static void check_sorted(const hk_heap_t *heap, size_t chain_blocks, const hk_li
     hk_slab_t *span = HK_CONTAINER_OF(node, hk_slab_t, link);
     HK_REQUIRE(span->head == span && hk_slab_state(span) == hk_slab_small, "a drained span has its own head and state");
     for (unsigned i = 0; i < span->slab_count; i++)
-      HK_REQUIRE(hk_load_relaxed(&span[i].owner) == heap, "a drained span is owned by the heap of the chain");
-    sorted += hk_load_relaxed(&span->carved);
+      HK_REQUIRE(hk_slab_owner(&span[i]) == heap, "a drained span is owned by the heap of the chain");
+    sorted += hk_span_carved(span);
   }
   HK_REQUIRE(sorted == chain_blocks, "each block of the chain is put back, or of a drained span");
 }
@@ -133,7 +132,7 @@ static uint32_t release_spans(hk_list_t *spans) {
   for (hk_list_t *node = spans->next, *next; node != spans; node = next) {
     next = node->next;
     hk_slab_t *span = HK_CONTAINER_OF(node, hk_slab_t, link);
-    blocks += hk_load_relaxed(&span->carved);
+    blocks += hk_span_carved(span);
     slabs += span->slab_count;
     count++;
     span->zero = false;

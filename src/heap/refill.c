@@ -44,7 +44,7 @@ static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
  * not: it shuffles the blocks of one carving, and fewer blocks have fewer orders. */
 static unsigned next_tiny_count(hk_bin_state_t *state, const hk_slab_t *span, size_t block_bytes) {
   unsigned count = next_count(state, block_bytes, (unsigned)(CARVE_TINY_BYTES / block_bytes));
-  unsigned carved = hk_load_relaxed(&((hk_slab_t *)span)->carved);
+  unsigned carved = hk_span_carved(span);
   size_t first = carved % hk_class_blocks_per_slab(span->class_index) * block_bytes, page_bytes = hk_os_page_size();
   if (span->zero && !HK_HARDENED) {
     size_t end = hk_align_up(first + 1, page_bytes);

@@ -138,7 +138,7 @@ static void close_at(hk_heap_t *heap, unsigned class_index, uint32_t left) {
 static void next_uncounted_piece(hk_heap_t *heap, unsigned class_index) {
   uint32_t *until = &heap->countdowns->of[class_index].until;
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
-  uint32_t most = span != NULL ? hk_load_relaxed(&span->carved) : HK_COUNTDOWN_UNKNOWN;
+  uint32_t most = span != NULL ? hk_span_carved(span) : HK_COUNTDOWN_UNKNOWN;
   if (most < *until && !is_counted(heap)) {
     open_tiny(heap, class_index, most);
     return;
@@ -176,7 +176,7 @@ void hk_sample_countdown_next_piece_slow(hk_heap_t *heap, unsigned class_index) 
 /* Returns a block to the free list of its span. Another heap owns the span only in a child of fork. */
 static void return_block(hk_heap_t *heap, hk_block_t *block) {
   hk_slab_t *slab = hk_slab_of(block);
-  if (hk_load_relaxed(&slab->owner) != heap) {
+  if (hk_slab_owner(slab) != heap) {
     if (!HK_HARDENED) hk_remote_free(heap, slab, block); /* a hardened build loses a block that no thread freed */
   } else if (hk_free_list_push(slab->free_list, block)) {
     hk_bin_countdown_over(heap, slab);

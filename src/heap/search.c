@@ -17,8 +17,7 @@
 static bool is_block_of(const hk_heap_t *owner, const hk_block_t *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_slab_state(slab) != hk_slab_small) return false;
-  return (owner == NULL || hk_load_relaxed(&slab->owner) == owner) &&
-         hk_span_has_block(hk_load_racy(&slab->head), block);
+  return (owner == NULL || hk_slab_owner(slab) == owner) && hk_span_has_block(hk_load_racy(&slab->head), block);
 }
 
 /* Reads a word that belongs to the thread that has `heap`. Spans to which the caller's own lists lead stay mapped
@@ -33,7 +32,7 @@ static bool read_word(const hk_heap_t *heap, const void *address, void **word) {
  * may take such a list and release the blocks' spans, the caller's too. */
 static bool read_link(const hk_heap_t *owner, const hk_block_t *from, void **link) {
   if (owner == NULL) return hk_os_peek(&from->next, link);
-  return read_word(hk_load_relaxed(&hk_slab_of(from)->owner), &from->next, link);
+  return read_word(hk_slab_owner(hk_slab_of(from)), &from->next, link);
 }
 
 static bool is_on_list(const hk_heap_t *owner, const hk_block_t *list, const hk_block_t *block) {
@@ -90,7 +89,7 @@ static bool is_in_class(hk_heap_t *owner, unsigned class_index, const hk_block_t
 
 bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
   if (HK_HARDENED) return !hk_live_bit_is_set(hk_live_bit_of(block));
-  hk_heap_t *owner = hk_load_relaxed(&span->owner);
+  hk_heap_t *owner = hk_slab_owner(span);
   if (owner == NULL) return false;
   if (is_in_class(owner, span->class_index, block)) return true;
   if (is_listed(owner, &span->own.free, owner, block)) return true;

@@ -19,8 +19,6 @@
 #define WORTH_SHARE 8
 #define WORTH_MAX_BLOCKS 64
 
-static unsigned carved_of(const hk_slab_t *span) { return hk_load_relaxed(&((hk_slab_t *)span)->carved); }
-
 static bool is_active(const hk_heap_t *heap, const hk_slab_t *span) {
   return hk_load_relaxed(&heap->state[span->class_index].active) == span;
 }
@@ -39,7 +37,7 @@ bool hk_span_has_block(const hk_slab_t *span, const void *address) {
   if (!hk_offset_is_start(offset, inverse)) return false;
   unsigned index = divide_by_block(offset, inverse);
   unsigned per_slab = divide_by_block(HK_SLAB_BYTES, inverse);
-  return index < per_slab && slabs * per_slab + index < carved_of(span);
+  return index < per_slab && slabs * per_slab + index < hk_span_carved(span);
 }
 
 /* ---- Acquire and release. */
@@ -162,7 +160,7 @@ void hk_span_release(hk_heap_t *heap, hk_slab_t *span) {
   hk_stat_bump(&heap->stat, hk_stat_slab_release, 1);
   hk_bump_relaxed(&heap->span_slabs, -(uint32_t)span->slab_count);
   uncharge(heap, span, span->slab_count);
-  if (HK_HARDENED && carved_of(span) == hk_span_capacity(span)) span->is_wiped = true;
+  if (HK_HARDENED && hk_span_carved(span) == hk_span_capacity(span)) span->is_wiped = true;
   hk_slab_retire(span, span->slab_count);
   give_slabs_back(heap, span, span->class_index);
 }
@@ -200,13 +198,13 @@ void hk_span_unlink(hk_slab_t *span) {
 static void unlink_if_full(hk_slab_t *span) {
   if (hk_class_is_mid(span->class_index) || !hk_list_is_linked(&span->link)) return;
   unsigned capacity = hk_span_capacity(span);
-  if (span->own.free != HK_LIST_END || carved_of(span) < capacity) return;
+  if (span->own.free != HK_LIST_END || hk_span_carved(span) < capacity) return;
   hk_span_unlink(span);
   start_countdown(span, worth_of(capacity));
 }
 
 hk_shorten_t hk_span_shorten(hk_heap_t *heap, hk_slab_t *span) {
-  unsigned carved = carved_of(span), per_slab = hk_class_blocks_per_slab(span->class_index);
+  unsigned carved = hk_span_carved(span), per_slab = hk_class_blocks_per_slab(span->class_index);
   if (carved == 0) return hk_shorten_nothing;
   bool has_released = release_end(heap, span, (carved + per_slab - 1) / per_slab);
   unsigned before_last = (span->slab_count - 1u) * per_slab; /* a hardened build's last slab may have no block */
@@ -288,7 +286,8 @@ void hk_span_set_open(hk_heap_t *heap, unsigned class_index, bool is_open) {
 bool hk_span_active_has_room(const hk_heap_t *heap, unsigned class_index) {
   const hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   if (span == NULL) return false;
-  return carved_of(span) < hk_span_capacity(span) || hk_heap_effective_list(heap, class_index)->free != HK_LIST_END;
+  return hk_span_carved(span) < hk_span_capacity(span) ||
+         hk_heap_effective_list(heap, class_index)->free != HK_LIST_END;
 }
 
 void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
@@ -297,7 +296,7 @@ void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
   bin->free = span->own.free;
   bin->countdown = HK_COUNTDOWN_ACTIVE;
   span->own.free = HK_LIST_END;
-  hk_heap_note_length(heap, span->class_index, carved_of(span) - span->live);
+  hk_heap_note_length(heap, span->class_index, hk_span_carved(span) - span->live);
   hk_span_set_free_lists(span, bin);
   hk_store_release(&heap->state[span->class_index].active, span);
 }
@@ -311,7 +310,7 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned list_le
   list->free = HK_LIST_END;
   hk_heap_note_length(heap, class_index, 0);
   hk_span_set_free_lists(span, &span->own);
-  span->live = (uint16_t)(carved_of(span) - list_length);
+  span->live = (uint16_t)(hk_span_carved(span) - list_length);
   unsigned capacity = hk_span_capacity(span);
   if (span->live < capacity) {
     hk_list_push_back(&state->partial, &span->link); /* last: memory that was used before goes first */

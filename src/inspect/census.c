@@ -46,7 +46,7 @@ static bool count_sealed(uintptr_t start, size_t bytes, size_t block_bytes, unsi
 }
 
 static bool is_active(hk_slab_t *original, unsigned class_index) {
-  hk_heap_t *owner = hk_load_relaxed(&original->owner);
+  hk_heap_t *owner = hk_slab_owner(original);
   return owner != NULL && hk_load_acquire(&owner->state[class_index].active) == original;
 }
 
@@ -62,9 +62,7 @@ bool hk_census_is_span(const hk_survey_superslab_t *superslab, unsigned i) {
   return slab->slab_count > 0 && slab->slab_count <= most && i + slab->slab_count <= HK_SUPERSLAB_SLABS;
 }
 
-static unsigned carved_of(const hk_slab_t *span) {
-  return least(hk_load_relaxed(&((hk_slab_t *)span)->carved), hk_span_capacity(span));
-}
+static unsigned carved_of(const hk_slab_t *span) { return least(hk_span_carved(span), hk_span_capacity(span)); }
 
 /* In a mid class the result includes the blocks in the bin; count_bin subtracts them. */
 unsigned hk_census_live_blocks(const hk_survey_superslab_t *superslab, unsigned i, uint64_t *budget,
@@ -143,7 +141,7 @@ static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, uns
                              .resident_bytes = resident,
                              .spans_nearly_empty = live * HK_CENSUS_NEARLY_EMPTY <= hk_span_capacity(span)};
   add(&census->of_class[span->class_index], &count);
-  add(count_of_heap(walk->heaps, hk_load_relaxed(&((hk_slab_t *)span)->owner)), &count);
+  add(count_of_heap(walk->heaps, hk_slab_owner(span)), &count);
   census->live_bytes += of_live;
   census->free_bytes += of_carved - of_live;
   census->uncarved_bytes += resident - of_carved;

@@ -122,7 +122,7 @@ static void describe_memory(hk_format_t *out, const hk_address_class_t *where) {
   unsigned class_index = hk_class_of(whole);
   hk_format_print(out, " (%s class %u, span of ", hk_class_is_mid(class_index) ? "mid" : "tiny", (uint64_t)class_index);
   describe_slabs(out, where);
-  hk_heap_t *owner = hk_load_relaxed(&where->head->owner);
+  hk_heap_t *owner = hk_slab_owner(where->head);
   hk_named_t *named = owner != NULL ? hk_heap_named(owner) : NULL;
   if (named != NULL) {
     describe_named(out, named);

@@ -28,7 +28,7 @@ static void add_itself(hk_estimate_t *estimate, uint64_t requested_bytes, uint64
 /* Returns the estimate of the heap that owns the sample's block. Another thread may free the sample meanwhile: its slab
  * may then have another owner or none, and the sample counts for that owner or not at all. */
 static hk_estimate_t *estimate_of_heap(hk_estimates_t *estimates, uintptr_t address) {
-  hk_heap_t *owner = hk_load_relaxed(&hk_slab_of((const void *)address)->owner);
+  hk_heap_t *owner = hk_slab_owner(hk_slab_of((const void *)address));
   size_t number = owner != NULL ? hk_load_relaxed(&owner->number) : 0;
   return number > 0 && number <= estimates->heap_count ? &estimates->of_heap[number - 1] : NULL;
 }

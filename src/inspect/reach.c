@@ -70,7 +70,7 @@ static note_t note_of_span(const hk_survey_superslab_t *superslab, unsigned i, u
   const hk_slab_t *span = &superslab->slab[head];
   if (i - head >= span->slab_count) return (note_t){.kind = note_nothing};
   unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
-  uint64_t carved = hk_load_relaxed(&((hk_slab_t *)span)->carved);
+  uint64_t carved = hk_span_carved(span);
   uint64_t here = hk_smaller(hk_subtract_to_zero(carved, (uint64_t)(i - head) * per_slab), per_slab);
   return (note_t){
       .kind = note_span, .block_count = (uint16_t)here, .bytes = (uint32_t)hk_class_bytes(span->class_index)};

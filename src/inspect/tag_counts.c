@@ -102,7 +102,7 @@ static const hk_slab_t *span_of(descriptor_t *last, const hk_heap_t *owner, cons
   last->of = slab;
   uintptr_t distance = (uintptr_t)slab - (uintptr_t)last->copy.head;
   bool is_small = hk_slab_state(&last->copy) == hk_slab_small && distance < HK_SUPERSLAB_SLABS * sizeof *slab;
-  if (!is_small || hk_load_relaxed(&last->copy.owner) != owner) return NULL;
+  if (!is_small || hk_slab_owner(&last->copy) != owner) return NULL;
   *class_index = last->copy.class_index;
   return last->copy.head;
 }
@@ -122,17 +122,17 @@ static unsigned live_by_bits(uintptr_t start, unsigned slab_count) {
 
 static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, unsigned i) {
   const hk_slab_t *span = &superslab->slab[i];
-  hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)span)->owner);
+  hk_heap_t *owner = hk_slab_owner(span);
   hk_tag_counts_t *counts = counts_of(walk, owner);
   if (counts == NULL) return;
   bool is_estimate;
   uint64_t block_bytes = hk_class_usable_bytes(span->class_index), budget = UINT64_MAX;
-  walk->reads_left += hk_load_relaxed(&((hk_slab_t *)span)->carved);
+  walk->reads_left += hk_span_carved(span);
   unsigned live = hk_census_live_blocks(superslab, i, &budget, &is_estimate);
   if (HK_HARDENED) live = live_by_bits(superslab->start + i * HK_SLAB_BYTES, span->slab_count);
   count_live(counts, live, block_bytes);
   if (!is_of_open_bin(owner, &superslab->first[i], span->class_index)) return;
-  uint64_t in_bin = hk_load_relaxed(&((hk_slab_t *)span)->carved) - live;
+  uint64_t in_bin = hk_span_carved(span) - live;
   if (!HK_SAFETY || HK_HARDENED) {
     hk_free_list_t bin;
     hk_survey_copy_record(&bin, &owner->bin[span->class_index], sizeof bin);

@@ -104,7 +104,7 @@ void hk_class_slabs_put(hk_slab_t *head, unsigned class_index) {
 /* Fills the carved blocks of the slabs with zeros, and the others unless they are known to be zero. */
 static void wipe(hk_slab_t *head, unsigned class_index) {
   unsigned per_slab = hk_class_blocks_per_slab(class_index), all = head->slab_count * per_slab;
-  unsigned left = head->is_wiped ? hk_load_relaxed(&head->carved) : all;
+  unsigned left = head->is_wiped ? hk_span_carved(head) : all;
   for (unsigned i = 0; left > 0; i++) {
     unsigned here = left < per_slab ? left : per_slab;
     hk_wipe((void *)hk_slab_start(head + i), here * hk_class_bytes(class_index));

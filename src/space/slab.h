@@ -156,6 +156,11 @@ HK_INLINE void hk_slab_set_state(hk_slab_t *slab, hk_slab_state_t state) {
   hk_store_relaxed(&slab->state, (uint8_t)state);
 }
 
+HK_INLINE hk_heap_t *hk_slab_owner(const hk_slab_t *slab) { return hk_load_relaxed(&((hk_slab_t *)slab)->owner); }
+
+/* Returns the number of blocks that were carved in a span. */
+HK_INLINE unsigned hk_span_carved(const hk_slab_t *span) { return hk_load_relaxed(&((hk_slab_t *)span)->carved); }
+
 /* Marks `count` slabs from `head` on as free, without an owner. Any pointer into them is misuse from then on. */
 HK_INLINE void hk_slab_retire(hk_slab_t *head, unsigned count) {
   for (unsigned i = 0; i < count; i++) {

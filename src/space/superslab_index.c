@@ -146,7 +146,7 @@ void hk_superslab_index_check_one_locked(const hk_superslab_t *superslab) {
     HK_REQUIRE(slab->superslab == superslab, "each slab of a superslab names it");
     if ((free_mask >> i & 1) == 0) continue;
     HK_REQUIRE(hk_slab_state(slab) == hk_slab_free, "a free slab's descriptor says so");
-    HK_REQUIRE(hk_load_relaxed(&slab->owner) == NULL, "a free slab has no owner");
+    HK_REQUIRE(hk_slab_owner(slab) == NULL, "a free slab has no owner");
   }
 }
 

@@ -91,6 +91,9 @@ typedef struct {
 /* Of start_length: not known. Of until: not drawn yet. */
 #define HK_COUNTDOWN_UNKNOWN UINT32_MAX
 
+/* No metered bin's list has as many blocks: mid.c asserts it. */
+#define HK_METERED_MAX_BLOCKS 1024
+
 /* Which bins are idle: idle_bin.h. */
 typedef struct {
   hk_class_set_t candidates; /* bins that were refilled; a tiny class's leaves when it is flushed, until a refill, or

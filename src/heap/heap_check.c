@@ -142,9 +142,6 @@ static unsigned check_tiny_bin(hk_heap_t *heap, unsigned class_index) {
   return length;
 }
 
-/* More blocks than a metered bin's list has. */
-#define MOST_METERED 1024
-
 static void check_metered(const hk_heap_t *heap, unsigned class_index, unsigned length) {
   HK_REQUIRE(hk_heap_is_sampled(heap), "a metered bin is of a sampled heap");
   const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
@@ -158,7 +155,8 @@ static unsigned check_mid_bin(hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   unsigned length, room = heap->state[class_index].room;
   bool is_metered = list->pop_step == 0;
-  if (!hk_free_list_measure(list->free, is_metered ? MOST_METERED : room, &length) || !hk_load_relaxed(&is_exact))
+  if (!hk_free_list_measure(list->free, is_metered ? HK_METERED_MAX_BLOCKS : room, &length) ||
+      !hk_load_relaxed(&is_exact))
     return length;
   HK_REQUIRE(list->countdown > 0, "a mid bin that is full is spilled at once");
   if (is_metered) {

@@ -1,6 +1,8 @@
 /* heap/mid.c - L4. See mid.h. */
 #include "heap/mid.h"
 
+#include <assert.h>
+
 #include "base/arithmetic.h"
 #include "heap/heap_check.h"
 #include "space/region_map.h"
@@ -60,6 +62,7 @@ static void spill_full(hk_heap_t *heap, unsigned class_index) {
  * may grow by as many blocks beyond its room before a count shows it. */
 #define INTERVAL_MAX 512u
 #define INTERVAL_MAX_BYTES (8 * HK_MIB)
+static_assert(HK_ROOM_MAX_BLOCKS + INTERVAL_MAX < HK_METERED_MAX_BLOCKS, "a metered bin's list has fewer blocks");
 
 static hk_free_list_t *aside_of(hk_heap_t *heap, unsigned class_index) {
   return &heap->countdowns->shadow[class_index];

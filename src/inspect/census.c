@@ -256,15 +256,12 @@ static unsigned length_of(const hk_block_t *list, unsigned most) {
   return count;
 }
 
-/* Chosen: more blocks than a metered bin's list has. */
-#define METERED_MAX 1024
-
 /* Returns the number of blocks in a bin. A bin's countdown means nothing while its list is empty. A countdown of 1 may
- * be wrong in a child of fork (heap/pool.c), and that of a metered bin counts frees alone, so the list is walked
+ * be wrong in a child of fork (heap/orphan.c), and that of a metered bin counts frees alone, so the list is walked
  * then. */
 static unsigned blocks_of_bin(const hk_free_list_t *bin, const hk_bin_state_t *state) {
   if (bin->free == HK_LIST_END) return 0;
-  if (bin->pop_step == 0) return length_of(bin->free, METERED_MAX);
+  if (bin->pop_step == 0) return length_of(bin->free, HK_METERED_MAX_BLOCKS);
   if (state->room < bin->countdown) return 0;
   return bin->countdown == 1 ? length_of(bin->free, state->room) : state->room - bin->countdown;
 }

@@ -96,12 +96,13 @@ typedef struct {
 
 /* Which bins are idle: idle_bin.h. */
 typedef struct {
-  hk_class_set_t candidates; /* bins that were refilled; a tiny class's leaves when it is flushed, until a refill, or
-                                until as many blocks came back as were in use */
-  hk_class_set_t refilled;   /* since the last look */
-  uint8_t hand;              /* the class whose bin was flushed last */
-  uint8_t refill_count;      /* refills that have not paid for a flush, up to 255 */
-  uint32_t most_slabs;       /* of the heap's spans and spare rows at a growth that no idle bin served */
+  /* Bins that may be flushed: those that were refilled. A flush takes a tiny class's bin out. It comes back at its next
+   * refill, or when as many blocks have come back as were in use at the flush. */
+  hk_class_set_t candidates;
+  hk_class_set_t refilled; /* since the last look */
+  uint8_t hand;            /* the class whose bin was flushed last */
+  uint8_t refill_count;    /* refills that have not paid for a flush, up to 255 */
+  uint32_t most_slabs;     /* of the heap's spans and spare rows at a growth that no idle bin served */
 } hk_idle_bins_t;
 
 /* Chosen: the batches of a heap. Where two owners have the same place, the batch for one is sent when the other gets

@@ -24,11 +24,11 @@ bool hk_idle_bin_flush_one(hk_heap_t *heap);
 /* Chosen: a heap with fewer slabs, so below 1 MiB, has little to give up, and a small program needs no such code. */
 #define HK_IDLE_BIN_MIN_SLABS 16u
 
-/* Flushes one where the heap needs a span of the class, has no spare row for it, and would have more slabs than
- * ever. */
+/* Flushes an idle bin if the heap, which needs a span of the class, has no spare row for it and would have more slabs
+ * than ever. */
 void hk_idle_bin_flush_before_growth(hk_heap_t *heap, unsigned class_index);
 
-/* Returns whether the heap has enough slabs for that. Inline: a small program never runs the rest. */
+/* Returns whether the heap has enough slabs for a flush to pay. Inline: a small program never runs the rest. */
 HK_INLINE bool hk_idle_bin_may_help(hk_heap_t *heap) {
   return hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) >= HK_IDLE_BIN_MIN_SLABS;
 }

@@ -11,6 +11,11 @@
  * use. It is spilled whole, since its blocks keep spans from being released, and its room halves. An idle bin's list is
  * spilled whole too (idle_bin.h), and its room stays.
  *
+ * A span of a mid class is in one of two states, and `live` counts its carved blocks that are not in its own list:
+ *
+ *   partial: in its bin's partial list, because its own list has blocks
+ *   else:    every carved block is in use, a remote free under way, or in the bin
+ *
  * While a heap is sampled (sample_countdown.h), its mid bins are *metered* between slow paths: pop_step is 0, so the
  * countdown counts frees alone, as a tiny class's does. The number of pops follows from the list's length now:
  *
@@ -19,13 +24,7 @@
  * No more blocks can be popped than the length before and the frees. So the countdown is set to end where these reach
  * the next sample. It ends after `interval` frees at the latest, since nothing else shows that the list is full. If the
  * sample lies within the list, the blocks behind it are set aside, and so is each block that is freed. Slow paths of
- * the class unmeter the bin, and meter it again at their end.
- *
- *   partial: in its bin's partial list, because its own list has blocks
- *   else:    every carved block is in use, a remote free under way, or in the bin
- *
- * `live` counts the carved blocks that are not in the span's own list. All functions are for the thread that has the
- * heap.
+ * the class unmeter the bin, and meter it again at their end. All functions are for the thread that has the heap.
  */
 #ifndef HK_HEAP_MID_H
 #define HK_HEAP_MID_H

@@ -38,6 +38,9 @@ static bool take_part(hk_heap_t *part) {
 
 static void put_part(hk_heap_t *part) { hk_store_release(&part->life, (uint8_t)hk_heap_idle); }
 
+/* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`. If a signal handler of
+ * the taker forked, the taker goes on in the child: then the repair waits until `life` is set. */
+
 static unsigned slot_count(void) { return hk_load_relaxed(&hk_shard_count) * HK_POOL_SLOTS; }
 
 /* Returns slot `k` of all `count` in the order that begins with the first slot of `shard` and goes round. */
@@ -45,9 +48,6 @@ static unsigned slot_from(unsigned shard, unsigned k, unsigned count) {
   unsigned i = shard * HK_POOL_SLOTS + k;
   return i < count ? i : i - count;
 }
-
-/* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`. If a signal handler of
- * the taker forked, the taker goes on in the child: then the repair waits until `life` is set. */
 
 HK_INLINE void count_update(void) {
   hk_count(hk_count_shared_update, 1);
@@ -162,7 +162,7 @@ static hk_heap_t *take_from_overflow(hk_heap_t *wanted) {
   return heap;
 }
 
-/* ---- Both. */
+/* ---- Takes a heap from the slots or from beyond them. */
 
 /* Chosen: where there are several heaps, a thread looks for an idle one before each growth: in the first LOOK_COUNT
  * slots of its own shard, and in the first HK_POOL_WARM of at most LOOK_SHARDS other shards of its node. So memory that
@@ -278,6 +278,8 @@ bool hk_heap_offers(hk_heap_t *heap, unsigned class_index) {
   return (hk_load_relaxed(&heap->offer[class_index / 64]) & hk_class_set_bit(class_index)) != 0;
 }
 
+/* ---- Gives a heap back. */
+
 static bool is_idle(hk_heap_t *heap) { return hk_heap_life(heap) == hk_heap_idle; }
 
 static bool fill_any_slot(hk_heap_t *heap, unsigned count) {
@@ -341,6 +343,8 @@ bool hk_heap_give_back_warm(hk_heap_t *heap, bool *has_incoming) {
   *has_incoming = has_incoming_in_turn(heap);
   return true;
 }
+
+/* ---- Looks at the idle heaps. */
 
 bool hk_heap_pool_has_warm(void) {
   static_assert(HK_POOL_WARM <= HK_POOL_SLOTS, "the warm ones are in slots");

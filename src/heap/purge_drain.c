@@ -13,10 +13,11 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 
-/* Stand in a span's count once it is decided whether its blocks are all in the chain. No span has as many blocks. */
+/* A span's count is one of these once it is decided whether its blocks are all in the chain. */
 #define ALL_IN_CHAIN UINT16_MAX
 #define NOT_ALL_IN_CHAIN (UINT16_MAX - 1)
-static_assert(HK_SPAN_MAX_SLABS * (HK_SLAB_BYTES / HK_BLOCK_ALIGNMENT) < NOT_ALL_IN_CHAIN, "a count is a count");
+static_assert(HK_SPAN_MAX_SLABS * (HK_SLAB_BYTES / HK_BLOCK_ALIGNMENT) < NOT_ALL_IN_CHAIN,
+              "no span has as many blocks");
 
 /* Each chain is a round with a number of its own. Counts of earlier rounds are void: the span may have changed since,
  * or the thread that counted has vanished in a fork. */

@@ -24,7 +24,7 @@ hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index);
 /* Makes `span` the one that its bin allocates from. Requires a span in no list and an empty bin. */
 void hk_span_activate(hk_heap_t *heap, hk_slab_t *span);
 
-/* Ends that for the active span of the class. Requires an empty effective free list. */
+/* Makes the class's active span a full or a partial one. Requires an empty effective free list. */
 void hk_span_deactivate(hk_heap_t *heap, unsigned class_index);
 
 /* hk_span_deactivate for a tiny class whose effective free list still has `list_length` blocks, fewer than were carved.

@@ -1,6 +1,6 @@
 /* space/apart.h - L3. Free memory that a hardened build keeps apart: the sums of space/dirty.h do not count it. There
- * are two kinds: the slabs of each class (class_slabs.h) and freed mappings (lone_mapping.h). Says how much of them may
- * be kept, also near a limit on memory. */
+ * are two kinds: the slabs of each class (class_slabs.h) and freed mappings (lone_mapping.h). hk_apart_room bounds each
+ * of them, also near a limit on memory. */
 #ifndef HK_SPACE_APART_H
 #define HK_SPACE_APART_H
 
@@ -16,7 +16,7 @@
 #include "policy/retention.h"
 #include "space/dirty_account.h"
 
-/* The bytes of all classes' dirty slabs. Threads may exceed the bound by a span each. */
+/* The bytes of all classes' dirty slabs, without freed mappings. Threads may exceed the bound by a span each. */
 extern HK_HIDDEN _Atomic(size_t) hk_apart_bytes;
 
 /* The bytes in use, dirty and apart together that a limit on memory allowed at the last look; SIZE_MAX: there is none.

@@ -44,7 +44,7 @@ typedef struct {
   size_t most_bytes;      /* more dirty bytes than these are too much */
   bool is_too_much;       /* more memory is dirty than may be */
   hk_purge_cause_t cause; /* of is_too_much */
-  bool is_apart_too_much; /* call hk_class_slabs_purge_excess (space/apart.h) */
+  bool is_apart_too_much; /* call hk_class_slabs_purge_excess (space/class_slabs.h) */
   bool is_limit_look_due; /* call hk_dirty_look_at_limit, then hk_dirty_look_locked again */
   bool is_peak_look_due;  /* call hk_dirty_look_at_peak */
   bool is_wakeup_sent;    /* call hk_purge_wakeup_wake */

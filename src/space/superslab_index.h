@@ -174,10 +174,10 @@ void hk_superslab_index_note_lazy_locked(hk_superslab_t *superslab, uint32_t bit
 /* Makes the superslab the youngest of the dirty ones. */
 void hk_superslab_index_rejuvenate_locked(hk_superslab_t *superslab);
 
-/* Returns a superslab of the index of 2 MiB that is wholly free; NULL when there is none. */
+/* Returns a superslab of the index whose 32 slabs are all mapped and free; NULL when there is none. */
 hk_superslab_t *hk_superslab_index_wholly_free_locked(const hk_superslab_index_t *index);
 
-/* Returns a superslab of any index that is wholly free; NULL when there is none. Requires the locks of all. */
+/* Returns such a superslab of any index; NULL when there is none. Requires the locks of all. */
 hk_superslab_t *hk_superslab_index_wholly_free_of_all_locked(void);
 
 /* Returns the oldest superslab that has dirty slabs or is wholly free; NULL when there is none. Requires the locks of

@@ -37,7 +37,7 @@ static uint64_t slow_paths_of(hk_heap_t *heap) {
 
 /* Returns whether the heap is worth detaching: it has enough slabs, or blocks in its outbox, which keep spans of other
  * heaps in use. */
-static bool is_worth(hk_heap_t *heap, const hk_detach_terms_t *terms) {
+static bool is_worth_it(hk_heap_t *heap, const hk_detach_terms_t *terms) {
   if (hk_attachment_state(&heap->attachment) == hk_attachment_none) return false;
   if (hk_load_relaxed(&heap->batch_count) > 0) return true;
   return hk_load_relaxed(&heap->span_slabs) + hk_heap_spare_slabs(heap) >= terms->least_slabs;
@@ -61,7 +61,7 @@ static uint64_t due_ms(hk_heap_t *heap, const hk_detach_terms_t *terms) {
 unsigned hk_detach_sleepers(const hk_detach_terms_t *terms) {
   unsigned count = 0;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (!is_worth(heap, terms) || due_ms(heap, terms) > terms->now_ms) continue;
+    if (!is_worth_it(heap, terms) || due_ms(heap, terms) > terms->now_ms) continue;
     hk_store_relaxed(&heap->quiet.since_ms, terms->now_ms); /* not again at once if its thread is awake */
     count += detach(heap);
   }
@@ -114,7 +114,7 @@ void hk_detach_loosen_all(void) {
 uint64_t hk_detach_next_due(const hk_detach_terms_t *terms) {
   uint64_t next_ms = UINT64_MAX;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (is_worth(heap, terms)) next_ms = hk_smaller(next_ms, due_ms(heap, terms));
+    if (is_worth_it(heap, terms)) next_ms = hk_smaller(next_ms, due_ms(heap, terms));
   }
   return next_ms;
 }

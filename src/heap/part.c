@@ -76,7 +76,7 @@ static void set_entry(hk_part_table_t *table, hk_named_t *named, hk_heap_t *part
 /* ---- Takes and makes parts. */
 
 /* Chosen: parts of a named heap that a thread looks at without the lock. */
-#define LOOKED_AT_FREELY 8
+#define LOOKS_WITHOUT_LOCK 8
 
 /* Returns the calling thread's part of the named heap; NULL when it has none. The part is in two lists, and the shorter
  * one bounds the search: the named heap's parts, from `part` on, and the thread's parts. A part that is found among the
@@ -99,7 +99,7 @@ static hk_heap_t *find_own_locked(const hk_named_t *named, hk_heap_t *part) {
 /* Reads the first parts without the lock: while the named heap lives, parts are only pushed to its list. */
 static hk_heap_t *find_own(hk_named_t *named) {
   hk_heap_t *part = hk_load_acquire(&named->parts);
-  for (unsigned i = 0; i < LOOKED_AT_FREELY && part != NULL; i++, part = part->part.next) {
+  for (unsigned i = 0; i < LOOKS_WITHOUT_LOCK && part != NULL; i++, part = part->part.next) {
     if (hk_load_relaxed(&part->part.thread_variable) == &hk_thread_heap) return part;
   }
   if (part == NULL || hk_part_table == NO_TABLE) return NULL;
@@ -416,8 +416,8 @@ static bool take_from_thread(hk_named_t *named, hk_heap_t *part) {
  * an orphan: where it is busy or has no thread, the vanished thread was visiting it. */
 static bool is_out_of_reach(hk_heap_t *part) {
   hk_heap_life_t life = hk_heap_life(part);
-  bool was_looked_after = hk_load_relaxed(&part->busy) || hk_load_relaxed(&part->part.thread_variable) == NULL;
-  return life == hk_heap_lost || (life == hk_heap_orphan && was_looked_after);
+  bool was_visited = hk_load_relaxed(&part->busy) || hk_load_relaxed(&part->part.thread_variable) == NULL;
+  return life == hk_heap_lost || (life == hk_heap_orphan && was_visited);
 }
 
 /* Chosen: the yields before the caller sleeps between looks. A thread of lower priority that shares its processor runs
@@ -447,7 +447,7 @@ static void release_some_spans(hk_heap_t *part) {
       span->link = (hk_list_t){NULL, NULL}; /* it is in the partial list, which the end of the part drops */
       hk_short_span_release(span);
     } else if (HK_HARDENED) {
-      hk_class_slabs_put_in_use(span, span->class_index);
+      hk_class_slabs_put_with_blocks(span, span->class_index);
     } else {
       span->zero = false;
       hk_list_push_back(&rows, &span->link);

@@ -19,7 +19,7 @@ static bool only_counts(const hk_heap_t *heap) {
   return hk_sample_countdown_rate(heap) == 0 && heap->countdowns->guard_rate == 0;
 }
 
-static bool is_counted(const hk_heap_t *heap) {
+static bool counts_allocations(const hk_heap_t *heap) {
   hk_named_t *named = hk_heap_named(heap);
   return HK_UNLIKELY(named != NULL) && hk_named_kind(named) == hk_named_tag;
 }
@@ -139,7 +139,7 @@ static void next_uncounted_piece(hk_heap_t *heap, unsigned class_index) {
   uint32_t *until = &heap->countdowns->of[class_index].until;
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   uint32_t most = span != NULL ? hk_span_carved(span) : HK_COUNTDOWN_UNKNOWN;
-  if (most < *until && !is_counted(heap)) {
+  if (most < *until && !counts_allocations(heap)) {
     open_tiny(heap, class_index, most);
     return;
   }
@@ -212,7 +212,7 @@ void hk_sample_countdown_recall(hk_heap_t *heap) {
 
 /* Closes an open bin without a count of its list, and drops its draw. */
 static void close_uncounted(hk_heap_t *heap, unsigned class_index) {
-  if (is_counted(heap)) hk_heap_note_given(heap, class_index, hk_free_list_length(heap->bin[class_index].free));
+  if (counts_allocations(heap)) hk_heap_note_given(heap, class_index, hk_free_list_length(heap->bin[class_index].free));
   close_tiny(heap, class_index);
   hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
   hk_heap_set_until(&heap->countdowns->of[class_index], HK_COUNTDOWN_UNKNOWN);
@@ -303,7 +303,7 @@ static void end_sampling(hk_heap_t *heap) {
 void hk_sample_countdown_follow_slow(hk_heap_t *heap) {
   uint64_t state = hk_load_acquire(&hk_sampling_state);
   if (hk_heap_is_sampled(heap)) end_sampling(heap);
-  if (!hk_sampling_chooses(state) && !is_counted(heap)) {
+  if (!hk_sampling_chooses(state) && !counts_allocations(heap)) {
     heap->sampling_state = state;
   } else {
     begin_sampling(heap, state);

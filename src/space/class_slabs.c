@@ -113,7 +113,7 @@ static void wipe(hk_slab_t *head, unsigned class_index) {
   head->is_wiped = true;
 }
 
-void hk_class_slabs_put_in_use(hk_slab_t *head, unsigned class_index) {
+void hk_class_slabs_put_with_blocks(hk_slab_t *head, unsigned class_index) {
   count_or_purge(head);
   if (!head->zero) wipe(head, class_index);
   keep(head, class_index);

@@ -14,7 +14,7 @@ void hk_class_slabs_put(hk_slab_t *head, unsigned class_index);
 
 /* hk_class_slabs_put for a span that ends with blocks in use. Fills its blocks with zeros, or purges them. So the
  * program finds nothing at their old addresses, and malloc notices a write to them when it hands the blocks out. */
-void hk_class_slabs_put_in_use(hk_slab_t *head, unsigned class_index);
+void hk_class_slabs_put_with_blocks(hk_slab_t *head, unsigned class_index);
 
 /* Returns `slab_count` slabs in a row that had blocks of the class, with slab_count, zero and is_wiped set; NULL when
  * there are none. */

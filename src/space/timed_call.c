@@ -12,14 +12,14 @@
 #include "space/dirty.h"
 
 /* Bits of the kinds that are to be timed. Written under hk_lock_space, and before the process has threads. */
-static _Atomic(uint32_t) wanted;
+static _Atomic(uint32_t) timed_kinds;
 
 /* Guarded by hk_lock_space. */
 static hk_cost_t cost[hk_timed_count];
 
 /* ---- Costs. */
 
-void hk_timed_call_allow(void) { hk_store_relaxed(&wanted, (1u << hk_timed_count) - 1); }
+void hk_timed_call_allow(void) { hk_store_relaxed(&timed_kinds, (1u << hk_timed_count) - 1); }
 
 static uint64_t cost_ns_locked(hk_timed_kind_t kind) {
   return hk_cost_ns(&cost[kind], kind == hk_timed_purge ? HK_PRICE_PURGE_NS : HK_PRICE_FAULT_NS);
@@ -44,7 +44,7 @@ static void note_cost(hk_timed_kind_t kind, size_t bytes, uint64_t cpu_ns) {
   hk_lock_acquire(hk_lock_space);
   hk_cost_add(&cost[kind], bytes, cpu_ns);
   if (hk_cost_is_known(&cost[kind])) {
-    hk_store_relaxed(&wanted, hk_load_relaxed(&wanted) & ~(1u << kind));
+    hk_store_relaxed(&timed_kinds, hk_load_relaxed(&timed_kinds) & ~(1u << kind));
     use_costs_locked(now_ms);
   }
   hk_lock_release(hk_lock_space);
@@ -70,7 +70,7 @@ static HK_COLD bool measure(timed_call_t *call, hk_timed_kind_t kind, void *star
 
 static bool is_measured(hk_timed_kind_t kind, size_t bytes) {
   if (bytes < HK_COST_MIN_BYTES || bytes > HK_COST_MAX_BYTES) return false;
-  return HK_UNLIKELY((hk_load_relaxed(&wanted) >> kind & 1) != 0) && hk_option_is_learning();
+  return HK_UNLIKELY((hk_load_relaxed(&timed_kinds) >> kind & 1) != 0) && hk_option_is_learning();
 }
 
 bool hk_timed_call_prefault(void *start, size_t bytes) {

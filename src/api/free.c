@@ -208,7 +208,7 @@ static void push_own(hk_block_t *block) {
 HK_INLINE void free_own_hardened(hk_heap_t *heap, hk_slab_place_t place, void *block) {
   const hk_slab_t *slab = hk_slab_at(&place);
   size_t bytes = slab->block_bytes;
-  if (HK_UNLIKELY(!hk_handover_is_whole(block, bytes) || !hk_live_bit_clear(hk_live_bit_at(place, block)))) {
+  if (HK_UNLIKELY(!hk_handover_canary_is_whole(block, bytes) || !hk_live_bit_clear(hk_live_bit_at(place, block)))) {
     report_hardened(slab, block);
     return;
   }
@@ -221,7 +221,7 @@ HK_INLINE void free_own_hardened(hk_heap_t *heap, hk_slab_place_t place, void *b
 /* Frees a block of a heap that is not the calling thread's, or that the thread takes up here. */
 static HK_NOINLINE void free_other_hardened(hk_slab_t *slab, void *block) {
   size_t bytes = slab->block_bytes;
-  if (!hk_handover_is_whole(block, bytes) || !hk_live_bit_claim(hk_live_bit_of(block))) {
+  if (!hk_handover_canary_is_whole(block, bytes) || !hk_live_bit_claim(hk_live_bit_of(block))) {
     report_hardened(slab, block);
     return;
   }
@@ -267,7 +267,7 @@ typedef struct {
 /* Returns whether a larger block may be freed as one of `size` bytes. It is whole slabs where the system refused it a
  * mapping of its own. */
 static bool larger_fits(const hk_finding_t *finding, size_t size) {
-  if (hk_realloc_may_give(size, finding->bytes) || finding->slab->is_left) return true;
+  if (hk_realloc_may_give(size, finding->bytes) || finding->slab->is_unshrunk) return true;
   size_t least = size > 0 ? size : 1;
   bool is_mapping = hk_slab_state(finding->slab) == hk_slab_large && finding->slab->is_lone;
   return finding->bytes == (is_mapping ? hk_slab_good_size(least) : hk_align_up(least, HK_SLAB_BYTES));
@@ -280,7 +280,7 @@ HK_INLINE bool size_fits(const hk_finding_t *finding, void *block, const told_t 
   if (hk_slab_state(finding->slab) != hk_slab_small) return larger_fits(finding, told->size);
   unsigned class_index = finding->slab->class_index;
   if (class_serves(class_index, told->has_alignment ? told->alignment : HK_BLOCK_ALIGNMENT, told->size)) return true;
-  if (hk_handover_is_left(block, finding->slab->block_bytes)) return true;
+  if (hk_handover_is_unshrunk(block, finding->slab->block_bytes)) return true;
   bool is_resized = hk_handover_is_resized(block, finding->slab->block_bytes);
   return is_resized && hk_realloc_may_give(told->size, finding->bytes);
 }

@@ -152,9 +152,9 @@ static HK_COLD void *keep_old(void *block) {
   hk_finding_t finding = hk_verify(block);
   if (finding.verdict != hk_verdict_live || finding.is_guarded || finding.offset != 0) return block;
   if (hk_slab_state(finding.slab) == hk_slab_small) {
-    hk_handover_note_left(block, finding.slab->block_bytes);
+    hk_handover_note_unshrunk(block, finding.slab->block_bytes);
   } else if (hk_named_is_larger(finding.slab)) {
-    finding.slab->is_left = true;
+    finding.slab->is_unshrunk = true;
   }
   return block;
 }

@@ -52,7 +52,7 @@ HK_INLINE void hk_handover_give(hk_block_t *block, hk_handover_t handover) {
 }
 
 /* Returns whether the program left the canary as it was. */
-HK_INLINE bool hk_handover_is_whole(void *block, size_t bytes) {
+HK_INLINE bool hk_handover_canary_is_whole(void *block, size_t bytes) {
   return (*hk_handover_canary(block, bytes) & ~HK_CANARY_NOTES) == hk_canary_of(block);
 }
 
@@ -65,9 +65,11 @@ HK_INLINE bool hk_handover_is_resized(void *block, size_t bytes) {
 }
 
 /* Notes that realloc was refused a smaller block, and left this one: its size may be any that it has room for. */
-HK_INLINE void hk_handover_note_left(void *block, size_t bytes) { *hk_handover_canary(block, bytes) |= HK_CANARY_LEFT; }
-HK_INLINE bool hk_handover_is_left(void *block, size_t bytes) {
-  return (*hk_handover_canary(block, bytes) & HK_CANARY_LEFT) != 0;
+HK_INLINE void hk_handover_note_unshrunk(void *block, size_t bytes) {
+  *hk_handover_canary(block, bytes) |= HK_CANARY_UNSHRUNK;
+}
+HK_INLINE bool hk_handover_is_unshrunk(void *block, size_t bytes) {
+  return (*hk_handover_canary(block, bytes) & HK_CANARY_UNSHRUNK) != 0;
 }
 
 #endif /* HK_HEAP_HANDOVER_H */

@@ -66,8 +66,8 @@ HK_INLINE uintptr_t hk_fold_product(uintptr_t a, uintptr_t b) {
 /* The bits of a canary that say whether realloc has resized the block, and whether it was refused a smaller block and
  * left this one. */
 #define HK_CANARY_RESIZED ((uintptr_t)1 << 8)
-#define HK_CANARY_LEFT ((uintptr_t)1 << 9)
-#define HK_CANARY_NOTES (HK_CANARY_RESIZED | HK_CANARY_LEFT)
+#define HK_CANARY_UNSHRUNK ((uintptr_t)1 << 9)
+#define HK_CANARY_NOTES (HK_CANARY_RESIZED | HK_CANARY_UNSHRUNK)
 
 /* Returns the canary of a small block in a hardened build. Its byte at the lowest address is zero: a text that has no
  * end of its own ends there. HK_CANARY_NOTES are clear. */

@@ -66,7 +66,7 @@ static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool ze
   hk_slab_t *slab = hk_slab_of((void *)start);
   if (HK_HARDENED) {
     slab->is_lone = is_lone;
-    slab->is_left = false;
+    slab->is_unshrunk = false;
   }
   slab->superslab = NULL;
   slab->named = NULL;

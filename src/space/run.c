@@ -49,7 +49,7 @@ void *hk_run_reopen(hk_slab_t *head) {
   forget_blocks(head);
   head->head = head;
   head->named = NULL;
-  if (HK_HARDENED) head->is_left = false;
+  if (HK_HARDENED) head->is_unshrunk = false;
   hk_store_relaxed(&head->bytes, count * HK_SLAB_BYTES);
   if (!has_tails(head)) set_tail(head, 1, count);
   hk_slab_set_state(head, hk_slab_run);

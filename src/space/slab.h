@@ -107,7 +107,7 @@ typedef struct hk_slab {
   union {
     uint16_t drain_count; /* head of a span: number of its blocks that the purge thread has counted, ... */
     /* Of a run or a large block in a hardened build: realloc was refused a shorter one, and left it. */
-    bool is_left;
+    bool is_unshrunk;
   };
   union {
     uint32_t drain_round; /* ... and the round in which it counted them (heap/purge_drain.c) */

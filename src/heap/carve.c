@@ -115,6 +115,21 @@ static hk_block_t *link_shuffled(hk_heap_t *heap, const hk_slab_t *span, unsigne
   return list;
 }
 
+/* Links `count` blocks from index `carved` on in the order of their addresses; in a new span those before first_index
+ * come last. */
+HK_INLINE hk_block_t *link_in_order(const hk_slab_t *span, unsigned carved, unsigned count) {
+  size_t block_bytes = span->block_bytes;
+  unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
+  uintptr_t start = hk_slab_start(span);
+  unsigned last_index = carved + count - 1;
+  uintptr_t last = block_start(start, per_slab, block_bytes, last_index);
+  hk_block_t *list = HK_LIST_END;
+  unsigned before = carved == 0 ? first_index(start, block_bytes, count) : 0;
+  if (before > 0)
+    list = link_downwards(start + (before - 1) * block_bytes, before, before, per_slab, block_bytes, list);
+  return link_downwards(last, count - before, last_index % per_slab + 1, per_slab, block_bytes, list);
+}
+
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   HK_ASSERT(hk_heap_effective_list(heap, span->class_index)->free == HK_LIST_END, "the bin's blocks would be lost");
   unsigned carved = hk_load_relaxed(&span->carved);
@@ -122,24 +137,11 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   if (count > room) count = room;
   if (count == 0) return 0;
 
-  size_t block_bytes = span->block_bytes;
-  unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
-  uintptr_t start = hk_slab_start(span);
-  unsigned last_index = carved + count - 1;
-  uintptr_t last = block_start(start, per_slab, block_bytes, last_index);
   if (HK_HARDENED) { /* a child of fork loses the blocks, and does not find half of a link in one */
     hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
     hk_keep_store_order();
   }
-  hk_block_t *list = HK_LIST_END;
-  if (HK_HARDENED) {
-    list = link_shuffled(heap, span, carved, count);
-  } else {
-    unsigned before = carved == 0 ? first_index(start, block_bytes, count) : 0;
-    if (before > 0)
-      list = link_downwards(start + (before - 1) * block_bytes, before, before, per_slab, block_bytes, list);
-    list = link_downwards(last, count - before, last_index % per_slab + 1, per_slab, block_bytes, list);
-  }
+  hk_block_t *list = HK_HARDENED ? link_shuffled(heap, span, carved, count) : link_in_order(span, carved, count);
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
   put_carved(heap, span, list, count);
   return count;

@@ -300,6 +300,24 @@ static hk_site_t *find_labelled(const table_t *table, hk_site_place_t from, hk_s
   return NULL;
 }
 
+/* Adds the site of the wanted stem and label, as add_site does. Returns NULL when the table is full. */
+static hk_site_t *add_labelled(table_t *table, _Atomic(hk_site_place_t) *bucket, hk_site_place_t head,
+                               const hk_site_t *wanted) {
+  hk_site_t *made = site_at(table, take_memory(table, sizeof(hk_site_t)));
+  if (made == NULL) return NULL;
+  made->stem = wanted->stem;
+  made->label = wanted->label;
+  made->hash = wanted->hash;
+  made->frame_count = made->stem_frames = wanted->frame_count;
+  for (;;) {
+    hk_site_place_t seen = head;
+    made->next = head;
+    if (hk_publish_once(bucket, &head, place_of(table, made))) return made;
+    hk_site_t *others = find_labelled(table, head, seen, wanted);
+    if (others != NULL) return others;
+  }
+}
+
 hk_site_t *hk_site_with_label(hk_site_t *site, const char *name, bool is_tag) {
   char plain_name[HK_SITE_LABEL_BYTES];
   table_t *table = get_table();
@@ -307,26 +325,15 @@ hk_site_t *hk_site_with_label(hk_site_t *site, const char *name, bool is_tag) {
   hk_format_t plain;
   hk_format_init(&plain, plain_name, sizeof plain_name);
   hk_format_name(&plain, name);
-  hk_site_t wanted = {.label = label_of(table, plain_name, is_tag), .stem = place_of(table, site)};
+  hk_site_t wanted = {
+      .label = label_of(table, plain_name, is_tag), .stem = place_of(table, site), .frame_count = site->frame_count};
   if (wanted.label == 0) return site;
   wanted.hash = (uint32_t)(hk_hash(hk_hash_add(site->hash, wanted.label)) >> 32);
   _Atomic(hk_site_place_t) *bucket = &table->buckets[bucket_of(wanted.hash)];
   hk_site_place_t head = hk_load_acquire(bucket);
   hk_site_t *found = find_labelled(table, head, 0, &wanted);
-  if (found != NULL) return found;
-  hk_site_t *made = site_at(table, take_memory(table, sizeof(hk_site_t)));
-  if (made == NULL) return site;
-  made->stem = wanted.stem;
-  made->label = wanted.label;
-  made->hash = wanted.hash;
-  made->frame_count = made->stem_frames = site->frame_count;
-  for (;;) {
-    hk_site_place_t seen = head;
-    made->next = head;
-    if (hk_publish_once(bucket, &head, place_of(table, made))) return made;
-    found = find_labelled(table, head, seen, &wanted);
-    if (found != NULL) return found;
-  }
+  if (found == NULL) found = add_labelled(table, bucket, head, &wanted);
+  return found != NULL ? found : site;
 }
 
 const hk_site_label_t *hk_site_label(const hk_site_t *site) {

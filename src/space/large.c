@@ -265,14 +265,19 @@ static void reopen(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_lock_release(hk_lock_space);
 }
 
-/* Moves the block's pages, to newly mapped addresses if there are any: the pages of a free extent would be lost. */
-static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
-  bool zero;
-  bool is_lone = HK_HARDENED && slab->is_lone;
+/* Returns a block for the pages of one that moves: newly mapped if the system grants that, because the pages of a free
+ * extent would be lost. Free extents are whole slabs. So a block of whole pages, of a shortage, may get NULL, and is
+ * copied. */
+static void *make_target(const hk_slab_t *slab, size_t new_bytes) {
+  bool zero, is_lone = HK_HARDENED && slab->is_lone;
   void *target = map_new(new_bytes, HK_SLAB_BYTES, is_lone, &zero);
-  /* Free extents are whole slabs. A block of whole pages, of a shortage, is copied instead. */
   bool fits_extents = new_bytes % HK_SLAB_BYTES == 0 && !is_lone;
-  if (target == NULL && fits_extents) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
+  return target == NULL && fits_extents ? take_free(new_bytes, HK_SLAB_BYTES, &zero) : target;
+}
+
+/* Moves the block's pages to other addresses. */
+static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
+  void *target = make_target(slab, new_bytes);
   if (target == NULL) return NULL;
   /* The descriptor ends first. As soon as the pages have moved, another thread may have the old addresses, and it
    * writes the descriptor for its own memory. */

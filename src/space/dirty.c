@@ -262,25 +262,36 @@ static size_t in_use_change_bytes(const hk_retention_view_t *now) {
   return is_felt ? IN_USE_CHANGE_BYTES : hk_larger(bytes, IN_USE_CHANGE_BYTES);
 }
 
+/* Returns how many bytes may be dirty before the next looks, when as much is in use as `grown` says. */
+static size_t most_dirty_locked(const hk_retention_view_t *now, const hk_purge_verdict_t *verdict,
+                                const hk_pressure_view_t *grown) {
+  size_t most = verdict->most_bytes;
+  if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
+  if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
+  return hk_pressure_limit(&dirty.retention.pressure, grown, most);
+}
+
+/* Returns the bytes in use and dirty at which a look at the limit on memory is due, or a purge thread. */
+static size_t most_held_locked(const hk_retention_view_t *now) {
+  size_t most = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
+  most = hk_subtract_to_zero(most, now->apart_bytes); /* the accounts do not count it */
+  return hk_smaller(most, hk_purge_wakeup_next_look_bytes_locked(held(now)));
+}
+
 /* Decides whether the account's next changes may be put off, and how far they may go. They may not near a limit on
  * memory, nor while the verdict requires work. A program that stops after such a change keeps as much as could stay at
  * this look. This function is not inline, so that the registers that it saves take no stack from the learner's calls
  * below hk_dirty_look_locked. */
 static HK_NOINLINE void allow_put_off_locked(hk_dirty_account_t *account, const hk_retention_view_t *now,
                                              const hk_purge_verdict_t *verdict) {
-  size_t most = verdict->most_bytes;
-  if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
-  if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
   size_t shards = hk_larger(hk_load_relaxed(&hk_shard_at_once), 1);
   size_t change = hk_larger(in_use_change_bytes(now) / shards, HK_SUPERSLAB_BYTES);
   hk_pressure_view_t grown = hk_retention_pressure_view(now); /* by all that may be put off */
   grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, shards * change);
-  most = hk_pressure_limit(&dirty.retention.pressure, &grown, most);
+  size_t most_dirty = most_dirty_locked(now, verdict, &grown);
   bool counts_lazy = now->lazy_bytes != 0 && hk_dirty_limit_bytes_locked() != 0; /* a limit counts that memory too */
   bool is_near = counts_lazy || hk_pressure_is_felt(&dirty.retention.pressure, &grown);
-  size_t most_held = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
-  most_held = hk_subtract_to_zero(most_held, now->apart_bytes); /* the accounts do not count it */
-  most_held = hk_smaller(most_held, hk_purge_wakeup_next_look_bytes_locked(held(now)));
+  size_t most_held = most_held_locked(now);
   hk_dirty_sums_t seen = hk_dirty_sums_seen_by(account);
   bool has_shard = account != &hk_dirty_extents;
   size_t dirty_shares = has_shard ? hk_larger(hk_load_relaxed(&hk_shard_used), 1) : 1;
@@ -289,7 +300,7 @@ static HK_NOINLINE void allow_put_off_locked(hk_dirty_account_t *account, const 
   account->look.version = hk_load_relaxed(&look_version);
   account->look.in_use_bytes = seen.in_use_bytes;
   account->look.in_use_change_bytes = change;
-  account->look.most_dirty_bytes = share_of(dirty_shares, seen.dirty_bytes, now->dirty_bytes, most);
+  account->look.most_dirty_bytes = share_of(dirty_shares, seen.dirty_bytes, now->dirty_bytes, most_dirty);
   account->look.most_held_bytes =
       share_of(has_shard ? shards : 1, seen.in_use_bytes + seen.dirty_bytes, held(now), most_held);
   account->look.retain_bytes = now->retain_bytes;

@@ -33,6 +33,7 @@ set(unit_tests_with_start
     refused_calls_test
     report_test
     sandbox_test
+    serve_command_test
     serve_test
     share_heaps_test
     steal_under_way_test

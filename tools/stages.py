@@ -30,7 +30,7 @@ ARM64_LEFT_OUT = (
     "exhaustion_test|os_linux_test|os_linux_range_test|os_linux_refusal_test|os_linux_text_test|peek_test|panic_test|"
     "option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|"
     "figures_test|census_heaps_test|process_test|local_socket_test|refused_calls_test|os_sleep_test|quiet_threads_test|"
-    "tag_test|tag_counts_test|named_model_test"
+    "serve_command_test|tag_test|tag_counts_test|named_model_test"
 )
 # Hundreds of forks take ThreadSanitizer long: `make test-rest` has them.
 TSAN_LONG = "^unit[.]refused_calls_test$"

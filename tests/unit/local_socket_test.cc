@@ -1,5 +1,4 @@
-// os/local_socket: descriptors in a process whose program may take each of their numbers; and api/serve_command's
-// table.
+// os/local_socket: descriptors in a process whose program may take each of their numbers.
 #include "os/local_socket.h"
 
 #include <fcntl.h>
@@ -14,10 +13,8 @@
 #include <vector>
 
 #include "fake_os.h"
-#include "hakmem/hakmem.h"
 #include "in_child.h"
 #include "refuse_call.h"
-#include "serve/serve_command.h"
 
 namespace {
 
@@ -136,15 +133,6 @@ TEST_F(LocalSocket, NoOtherSocketsGuestIsAccepted) {
   close(listening);
 }
 
-std::string Answer(const char *line, const char **reason, bool (*may_go_on)(void) = nullptr) {
-  static char buffer[64 << 10];
-  hk_format_t out;
-  hk_format_init(&out, buffer, sizeof buffer);
-  uint64_t run = 0;
-  *reason = hk_serve_command(&out, line, &run, may_go_on);
-  return std::string(out.text, out.length);
-}
-
 TEST_F(LocalSocket, NoSocketListensWhereTheSystemDoesNotTellItsOwner) {
   EXPECT_EQ(hk_test::InChild([&] {
               HK_CHILD_CHECK(hk_test::Refuse(SYS_getsockname, EPERM));
@@ -172,31 +160,6 @@ TEST_F(LocalSocket, TimePassesWhereTheSystemRefusesToWait) {
               char byte;
               HK_CHILD_CHECK(hk_local_socket_read(&socket_, ours, &byte, 1) == 1);
               HK_CHILD_CHECK(hk_local_socket_read(&socket_, ours, &byte, 1) == -EAGAIN);
-              return 0;
-            }),
-            0);
-}
-
-TEST(ServeCommand, WordsMustBeWhole) {
-  const char *reason;
-  EXPECT_EQ(Answer("protocol", &reason), "hakmem: this process answers, protocol 1\n");
-  EXPECT_EQ(reason, nullptr);
-  for (const char *line : {"", "p", "protocols", "stats", "stats json5", " protocol", "STATS JSON"}) {
-    EXPECT_EQ(Answer(line, &reason), "") << line;
-    EXPECT_STREQ(reason, "unknown command") << line;
-  }
-}
-
-TEST(ServeCommand, AScanForLeaksIsStopped) {
-  EXPECT_EQ(hk_test::InChild([] {
-              const char *reason;
-              HK_CHILD_CHECK(hakmem_profile_start(1));
-              void *volatile block = hakmem_malloc(100);
-              HK_CHILD_CHECK(block != nullptr);
-              (void)Answer("leaks scan", &reason, [] { return false; });
-              HK_CHILD_CHECK(reason != nullptr && strstr(reason, "rights have changed") != nullptr);
-              (void)Answer("leaks", &reason, [] { return false; });
-              HK_CHILD_CHECK(reason == nullptr);
               return 0;
             }),
             0);

@@ -1,4 +1,4 @@
-// api/call_chain: which file an address is in, and where in it.
+// inspect/call_chain: which file an address is in, and where in it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// heap/census: whose blocks they are.
+// inspect/census: whose blocks they are.
 #include <cstring>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// heap/census: which memory is free and held back, which of it is resident, and which is resident only because a page
-// is huge.
+// inspect/census: which memory is free and held back, which of it is resident, and which is resident only because a
+// page is huge.
 #include <vector>
 
 #include "base/bits.h"

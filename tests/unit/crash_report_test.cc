@@ -1,5 +1,5 @@
-// api/crash_report where the preloaded programs cannot bring it: a crash while every lock of ours is held. On the real
-// system.
+// inspect/crash_report where the preloaded programs cannot bring it: a crash while every lock of ours is held. On the
+// real system.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

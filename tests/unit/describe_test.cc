@@ -1,4 +1,5 @@
-// api/address_class and api/describe: the text about an address, to the letter; and that any value may be described.
+// api/address_class and inspect/describe: the text about an address, to the letter; and that any value may be
+// described.
 #include <cstring>
 #include <string>
 #include <thread>

@@ -1,4 +1,4 @@
-// api/long_text: a text that grows, up to what the system has.
+// report/long_text: a text that grows, up to what the system has.
 #include <gtest/gtest.h>
 
 #include <algorithm>

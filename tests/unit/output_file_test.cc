@@ -1,4 +1,4 @@
-// api/output_file: an option's value that names a file, which process writes it, and the message when it cannot be
+// report/output_file: an option's value that names a file, which process writes it, and the message when it cannot be
 // made.
 #include <gtest/gtest.h>
 #include <unistd.h>

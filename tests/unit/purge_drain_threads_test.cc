@@ -1,4 +1,4 @@
-// heap/drain: owners that sleep now and then, threads that free what they have, and one that drains.
+// heap/purge_drain: owners that sleep now and then, threads that free what they have, and one that drains.
 #include <unistd.h>
 
 #include <algorithm>

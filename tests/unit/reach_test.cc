@@ -1,4 +1,5 @@
-// heap/reach: the blocks that words lead to, through blocks of every band; and words that are no pointers to a block.
+// inspect/reach: the blocks that words lead to, through blocks of every band; and words that are no pointers to a
+// block.
 #include <cstring>
 #include <vector>
 

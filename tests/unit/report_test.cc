@@ -1,4 +1,4 @@
-// api/report: every form is whole, at whatever room there is, and is right about known blocks.
+// report/report: every form is whole, at whatever room there is, and is right about known blocks.
 #include <gtest/gtest.h>
 
 #include <cctype>

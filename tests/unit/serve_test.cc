@@ -1,4 +1,4 @@
-// api/serve: when the serve thread ends because of its rights, and when the first thread has to start another one.
+// serve/serve: when the serve thread ends because of its rights, and when the first thread has to start another one.
 #include <cstdint>
 #include <fstream>
 #include <string>

@@ -161,7 +161,7 @@ TEST_F(Trim, LiveBlocksSurviveIt) {
   }
 }
 
-TEST_F(Trim, IdleMemoryBeyondTheLimitGoesByItself) {
+TEST_F(Trim, DirtyMemoryBeyondTheLimitGoesByItself) {
   /* No call collects: `retain` and an eighth of the bytes in use may be dirty. */
   for (const Load &load : kLoads) {
     hakmem_collect();

@@ -27,7 +27,7 @@ void *Alloc(size_t bytes) {
   return block;
 }
 void Free(void *block) { EXPECT_TRUE(hk_large_free(hk_slab_of(block), block)); }
-size_t Idle() { return hk_large_usage().dirty_bytes; }
+size_t DirtyBytes() { return hk_large_usage().dirty_bytes; }
 uint64_t Count(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
 uint64_t Questions() { return fake_os_memory_limit_questions(); }
 void RetainEverything() { hk_option.retain = HK_TIB; }
@@ -41,7 +41,7 @@ HK_FRESH_TEST(PressureInSpace, WithoutALimitTheSystemIsAskedOnce) {
     fake_os_advance(1000000000);
   }
   EXPECT_EQ(Questions(), 1u);
-  EXPECT_EQ(Idle(), 64 * HK_MIB);
+  EXPECT_EQ(DirtyBytes(), 64 * HK_MIB);
   EXPECT_EQ(Count(hk_stat_near_limit), 0u);
   Free(small);
 }
@@ -50,14 +50,14 @@ HK_FRESH_TEST(PressureInSpace, NearTheLimitIdleMemoryIsGivenBack) {
   RetainEverything();
   fake_os_set_memory_limit(kLimit, 40 * HK_MIB, 0);
   Free(Alloc(40 * HK_MIB));
-  EXPECT_EQ(Idle(), 40 * HK_MIB);
+  EXPECT_EQ(DirtyBytes(), 40 * HK_MIB);
   EXPECT_EQ(Count(hk_stat_near_limit), 0u);
   fake_os_advance(1000000000);
   fake_os_set_memory_limit(kLimit, kFull, 0);
   void *block = Alloc(2 * HK_MIB);
-  EXPECT_EQ(Idle(), 0u) << "as soon as it is seen";
+  EXPECT_EQ(DirtyBytes(), 0u) << "as soon as it is seen";
   Free(block);
-  EXPECT_EQ(Idle(), 0u);
+  EXPECT_EQ(DirtyBytes(), 0u);
   EXPECT_GT(Count(hk_stat_near_limit), 0u);
   EXPECT_EQ(Count(hk_stat_purged), 40 * HK_MIB);
 }
@@ -68,10 +68,10 @@ HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {
   void *kept = Alloc(20 * HK_MIB); /* a new mapping, not from dirty memory */
   void *left = Alloc(60 * HK_MIB);
   Free(left);
-  EXPECT_EQ(Idle(), 60 * HK_MIB);
+  EXPECT_EQ(DirtyBytes(), 60 * HK_MIB);
   uint64_t before = Questions();
   void *burst = Alloc(150 * HK_MIB);
-  EXPECT_EQ(Idle(), 0u) << "no time has passed";
+  EXPECT_EQ(DirtyBytes(), 0u) << "no time has passed";
   EXPECT_GT(Questions(), before);
   Free(burst);
   Free(kept);
@@ -151,13 +151,13 @@ HK_FRESH_TEST(PressureInSpace, AnAnswerThatIsNotToBeHadChangesNothing) {
   for (int i = 0; i < 5; i++) {
     fake_os_advance(1000000000);
     Free(Alloc(2 * HK_MIB));
-    EXPECT_EQ(Idle(), 0u) << "the last look holds";
+    EXPECT_EQ(DirtyBytes(), 0u) << "the last look holds";
   }
   fake_os_hide_memory_limit(false);
   fake_os_set_memory_limit(kLimit, 20 * HK_MIB, 0);
   fake_os_advance(1000000000);
   Free(Alloc(2 * HK_MIB));
-  EXPECT_EQ(Idle(), 2 * HK_MIB);
+  EXPECT_EQ(DirtyBytes(), 2 * HK_MIB);
   Free(held);
 }
 
@@ -181,10 +181,10 @@ HK_FRESH_TEST(PressureInSpace, TheOptionDoesTheSame) {
   void *more[4];
   for (void *&block : more) block = Alloc(30 * HK_MIB);
   for (void *block : more) Free(block);
-  EXPECT_LE(Idle(), kNear - 100 * HK_MIB);
-  EXPECT_GT(Idle(), kNear - 100 * HK_MIB - 31 * HK_MIB) << "what may stay does";
+  EXPECT_LE(DirtyBytes(), kNear - 100 * HK_MIB);
+  EXPECT_GT(DirtyBytes(), kNear - 100 * HK_MIB - 31 * HK_MIB) << "what may stay does";
   void *rest = Alloc(90 * HK_MIB);
-  EXPECT_EQ(Idle(), 0u);
+  EXPECT_EQ(DirtyBytes(), 0u);
   void *beyond = Alloc(HK_GIB); /* no request fails because of it */
   for (void *block : {held, rest, beyond}) Free(block);
 }

@@ -40,7 +40,7 @@ void WantAgain(uint64_t now_ms, size_t bytes) {
 }
 
 // No thread receives the purge wake-up: no purge thread comes.
-HK_FRESH_TEST(Idle, OneThreadKeepsWhatItTakesAgainUntilItFallsDeeper) {
+HK_FRESH_TEST(Dirty, OneThreadKeepsWhatItTakesAgainUntilItFallsDeeper) {
   Change(1000, 160 * HK_MIB, 0);
   EXPECT_TRUE(Change(1010, 80 * HK_MIB, 80 * HK_MIB).is_too_much);
   SetSums(80 * HK_MIB, 10 * HK_MIB);
@@ -52,7 +52,7 @@ HK_FRESH_TEST(Idle, OneThreadKeepsWhatItTakesAgainUntilItFallsDeeper) {
   EXPECT_LE(deeper.keep_bytes, hk_option.retain);
 }
 
-HK_FRESH_TEST(Idle, ALateOptionIsFollowed) {
+HK_FRESH_TEST(Dirty, ALateOptionIsFollowed) {
   Change(1000, HK_MIB, 0);
   EXPECT_FALSE(Learned().is_fixed);
   EXPECT_EQ(Learned().price.ns_per_mib_second, HK_PRICE_BALANCED);
@@ -67,7 +67,7 @@ HK_FRESH_TEST(Idle, ALateOptionIsFollowed) {
   EXPECT_EQ(hk_learn_log_find(&learned.log, 0)->reason, static_cast<uint32_t>(hk_learn_price_changed));
 }
 
-HK_FRESH_TEST(Idle, TheLearnedStateIsThatOfTheOptions) {
+HK_FRESH_TEST(Dirty, TheLearnedStateIsThatOfTheOptions) {
   hk_option.learn = hk_learn_frozen;
   EXPECT_TRUE(Learned().is_fixed);
   EXPECT_EQ(Learned().price.ns_per_mib_second, HK_PRICE_BALANCED);
@@ -84,7 +84,7 @@ void Bursts(unsigned count, uint64_t pause_ms) {
   }
 }
 
-HK_FRESH_TEST(Idle, LearnsFromWhatChanges) {
+HK_FRESH_TEST(Dirty, LearnsFromWhatChanges) {
   Bursts(20, 40000);
   EXPECT_LT(Timeout(), BreakEven() / 8);
   EXPECT_GT(Learned().epoch, 5u);
@@ -95,16 +95,16 @@ void ExpectNothingLearned() {
   EXPECT_EQ(Timeout(), BreakEven());
   EXPECT_EQ(Learned().epoch, 0u);
 }
-HK_FRESH_TEST(Idle, LearnsNothingWhereLearningIsOff) {
+HK_FRESH_TEST(Dirty, LearnsNothingWhereLearningIsOff) {
   hk_option.learn = hk_learn_off;
   ExpectNothingLearned();
 }
-HK_FRESH_TEST(Idle, LearnsNothingWhereLearningIsFrozen) {
+HK_FRESH_TEST(Dirty, LearnsNothingWhereLearningIsFrozen) {
   hk_option.learn = hk_learn_frozen;
   ExpectNothingLearned();
 }
 
-HK_FRESH_TEST(Idle, GoesOnFromAnEarlierRun) {
+HK_FRESH_TEST(Dirty, GoesOnFromAnEarlierRun) {
   hk_learn_t earlier;
   ASSERT_TRUE(hk_learn_init(&earlier, 0, HK_PRICE_LEAN));
   hk_learn_lead(&earlier, hk_learn_found_better, hk_learn_state_learning, 2);
@@ -122,7 +122,7 @@ HK_FRESH_TEST(Idle, GoesOnFromAnEarlierRun) {
   EXPECT_EQ(Learned().leader, 2u) << "the frozen leader stays";
 }
 
-HK_FRESH_TEST(Idle, AProgramThatDoesNothingIsQuiet) {
+HK_FRESH_TEST(Dirty, AProgramThatDoesNothingIsQuiet) {
   Change(5000, HK_GIB, 0);
   EXPECT_EQ(QuietSince(5000), 5000u);
   EXPECT_FALSE(IsQuiet(5000));
@@ -137,24 +137,24 @@ HK_FRESH_TEST(Idle, AProgramThatDoesNothingIsQuiet) {
 }
 
 // A thread that read the clock and waited for the lock made the program look quiet.
-HK_FRESH_TEST(Idle, AVisitWithAnEarlierTimeIsNoQuiet) {
+HK_FRESH_TEST(Dirty, AVisitWithAnEarlierTimeIsNoQuiet) {
   Change(9000, HK_GIB, 0);
   Change(5000, HK_GIB, 0);
   EXPECT_EQ(QuietSince(9001), 9000u);
   EXPECT_FALSE(IsQuiet(9001));
 }
 
-HK_FRESH_TEST(Idle, AVisitIsNoChange) {
+HK_FRESH_TEST(Dirty, AVisitIsNoChange) {
   hk_purge_wakeup_set_thread(true);
   Change(5000, HK_GIB, 32 * HK_MIB);
   (void)Visit(6000);
   EXPECT_EQ(QuietSince(6000), 5000u);
 }
 
-HK_FRESH_TEST(Idle, AVisitWaitsForWhatIsDue) {
+HK_FRESH_TEST(Dirty, AVisitWaitsForWhatIsDue) {
   hk_option.learn = hk_learn_off;
   hk_purge_wakeup_set_thread(true);
-  EXPECT_EQ(Visit(1000).wait_ms, 4000u) << "nothing is idle";
+  EXPECT_EQ(Visit(1000).wait_ms, 4000u) << "nothing is dirty";
   Change(1000, 200 * HK_MIB, 0);
   Change(1100, 100 * HK_MIB, 100 * HK_MIB);
   Visited visited = Visit(1100);
@@ -169,7 +169,7 @@ HK_FRESH_TEST(Idle, AVisitWaitsForWhatIsDue) {
   EXPECT_EQ(visited.wait_ms, 4000u) << "when that is gone nothing is due";
 }
 
-HK_FRESH_TEST(Idle, OfAProgramThatHasLittleAMebibyteMayStayOrLessIfTheOptionSaysSo) {
+HK_FRESH_TEST(Dirty, OfAProgramThatHasLittleAMebibyteMayStayOrLessIfTheOptionSaysSo) {
   hk_purge_wakeup_set_thread(true);
   Change(1000, 0, 64 * HK_MIB);
   EXPECT_EQ(Visit(60000).verdict.keep_bytes, HK_MIB * 3 / 4) << "a quarter less, so that it is not there again at once";
@@ -177,7 +177,7 @@ HK_FRESH_TEST(Idle, OfAProgramThatHasLittleAMebibyteMayStayOrLessIfTheOptionSays
   EXPECT_EQ(Visit(60000).verdict.keep_bytes, 48 * HK_KIB);
 }
 
-HK_FRESH_TEST(Idle, AVisitThatFindsNothingExpectsTheWakeup) {
+HK_FRESH_TEST(Dirty, AVisitThatFindsNothingExpectsTheWakeup) {
   hk_purge_wakeup_set_thread(true);
   Change(1000, 160 * HK_MIB, 10 * HK_MIB);
   EXPECT_EQ(Visit(1000).wait_ms, 4000u);
@@ -194,7 +194,7 @@ void FreeMuch() {
   Change(1001, 100 * HK_MIB, 100 * HK_MIB);
 }
 
-HK_FRESH_TEST(Idle, WhatIsTooOldIsLeftToThePurgeThread) {
+HK_FRESH_TEST(Dirty, WhatIsTooOldIsLeftToThePurgeThread) {
   FreeMuch();
   uint64_t old_ms = 1001 + BreakEven() + 1;
   Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
@@ -206,7 +206,7 @@ HK_FRESH_TEST(Idle, WhatIsTooOldIsLeftToThePurgeThread) {
   EXPECT_TRUE(Visit(old_ms).verdict.is_too_much);
 }
 
-HK_FRESH_TEST(Idle, WithMuchMoreMappedTooOldMemoryIsPurged) {
+HK_FRESH_TEST(Dirty, WithMuchMoreMappedTooOldMemoryIsPurged) {
   FreeMuch();
   uint64_t old_ms = 1001 + BreakEven() + 1;
   Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
@@ -218,7 +218,7 @@ HK_FRESH_TEST(Idle, WithMuchMoreMappedTooOldMemoryIsPurged) {
 }
 
 // 30 MiB are young, and six are a sixteenth of the bytes in use.
-HK_FRESH_TEST(Idle, ItIsABatchBeforeWhatIsTooOldGoes) {
+HK_FRESH_TEST(Dirty, ItIsABatchBeforeWhatIsTooOldGoes) {
   FreeMuch();
   uint64_t old_ms = 1001 + BreakEven() + 1;
   Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
@@ -242,7 +242,7 @@ void MakeOldSoon() {
   hk_option.retain = HK_MIB;
 }
 
-HK_FRESH_TEST(Idle, ThePurgeThreadIsCalledWhenMoreIsTooOldThanItLeft) {
+HK_FRESH_TEST(Dirty, ThePurgeThreadIsCalledWhenMoreIsTooOldThanItLeft) {
   MakeOldSoon();
   EXPECT_FALSE(Change(1030, 100 * HK_MIB, 15 * HK_MIB).is_wakeup_sent) << "less than it left";
   EXPECT_FALSE(Change(1031, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "memory freed just now is not too old";
@@ -253,7 +253,7 @@ HK_FRESH_TEST(Idle, ThePurgeThreadIsCalledWhenMoreIsTooOldThanItLeft) {
 }
 
 // Memory that the system refuses to purge would wake it again and again.
-HK_FRESH_TEST(Idle, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
+HK_FRESH_TEST(Dirty, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
   FreeMuch();
   Change(1050, 100 * HK_MIB, 20 * HK_MIB);
   ASSERT_GT(Visit(1050).wait_ms, 100u);
@@ -271,7 +271,7 @@ void MapBeside(size_t bytes) {
   Change(1001, 100 * HK_MIB, bytes);
 }
 
-HK_FRESH_TEST(Idle, WhatDoesNotFitStaysForAWindow) {
+HK_FRESH_TEST(Dirty, WhatDoesNotFitStaysForAWindow) {
   MapBeside(20 * HK_MIB);
   EXPECT_FALSE(Visit(1001).verdict.is_too_much);
   uint64_t last_ms = 1000 + BreakEven();
@@ -281,7 +281,7 @@ HK_FRESH_TEST(Idle, WhatDoesNotFitStaysForAWindow) {
   EXPECT_TRUE(Visit(last_ms + BreakEven()).verdict.is_too_much);
 }
 
-HK_FRESH_TEST(Idle, OfWhatDoesNotFitNoMoreStaysThanAHalf) {
+HK_FRESH_TEST(Dirty, OfWhatDoesNotFitNoMoreStaysThanAHalf) {
   MapBeside(60 * HK_MIB);
   hk_purge_verdict_t verdict = Visit(1001).verdict;
   EXPECT_TRUE(verdict.is_too_much);
@@ -289,7 +289,7 @@ HK_FRESH_TEST(Idle, OfWhatDoesNotFitNoMoreStaysThanAHalf) {
   EXPECT_EQ(verdict.keep_bytes, 48 * HK_MIB) << "a batch less";
 }
 
-HK_FRESH_TEST(Idle, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {
+HK_FRESH_TEST(Dirty, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {
   hk_option.learn = hk_learn_off;
   hk_purge_wakeup_set_thread(true);
   Change(1000, 100 * HK_MIB, 0);
@@ -307,7 +307,7 @@ HK_FRESH_TEST(Idle, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {
   EXPECT_EQ(verdict.keep_bytes, 26 * HK_MIB) << "four went beyond the 20";
 }
 
-HK_FRESH_TEST(Idle, NorDoesWhatAQuietProgramGaveBackOrWasAskedFor) {
+HK_FRESH_TEST(Dirty, NorDoesWhatAQuietProgramGaveBackOrWasAskedFor) {
   hk_option.learn = hk_learn_off;
   hk_purge_wakeup_set_thread(true);
   uint64_t now_ms = 1000;
@@ -321,14 +321,14 @@ HK_FRESH_TEST(Idle, NorDoesWhatAQuietProgramGaveBackOrWasAskedFor) {
   }
 }
 
-HK_FRESH_TEST(Idle, WithoutAPurgeThreadTheLimitIsThatOfOneThread) {
+HK_FRESH_TEST(Dirty, WithoutAPurgeThreadTheLimitIsThatOfOneThread) {
   Change(1000, 0, 0);
   EXPECT_FALSE(Change(1000, 0, 8 * HK_MIB).is_too_much);
   EXPECT_TRUE(Change(1000, 0, 8 * HK_MIB + 1).is_too_much);
   EXPECT_TRUE(Visit(1000).verdict.is_too_much);
 }
 
-HK_FRESH_TEST(Idle, NumbersAtTheirEnds) {
+HK_FRESH_TEST(Dirty, NumbersAtTheirEnds) {
   hk_purge_wakeup_set_thread(true);
   for (size_t in_use : {size_t{0}, SIZE_MAX}) {
     for (size_t retain : {size_t{0}, SIZE_MAX}) {
@@ -348,7 +348,7 @@ HK_FRESH_TEST(Idle, NumbersAtTheirEnds) {
   EXPECT_TRUE(Change(UINT64_MAX, 0, SIZE_MAX).is_too_much);
 }
 
-HK_FRESH_TEST(Idle, AllThatMayStayIsNeverMoreThanASize) {
+HK_FRESH_TEST(Dirty, AllThatMayStayIsNeverMoreThanASize) {
   hk_option.retain = 1;
   hk_option.learn = hk_learn_off; /* one time-out for all */
   hk_purge_wakeup_set_thread(true);

@@ -240,7 +240,7 @@ HK_FRESH_TEST(Unload, TheNextThreadBeginsWithSmallCarvings) {
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) EXPECT_EQ(heap->state[i].carve_count, 0u) << i;
 }
 
-HK_FRESH_TEST(SettleDown, KeepsNothingFree) {
+HK_FRESH_TEST(DeactivateAll, KeepsNothingFree) {
   hk_heap_t *heap = WithAllRoom(hk_heap_take());
   std::vector<hk_block_t *> held = UseALot(heap);
   hk_heap_deactivate_all(heap);
@@ -257,7 +257,7 @@ HK_FRESH_TEST(SettleDown, KeepsNothingFree) {
 
 // A span that is not empty counts its blocks from then on, and is released with the last one: no walk is needed for
 // that.
-HK_FRESH_TEST(SettleDown, ASpanThatIsNotEmptyIsPutToRest) {
+HK_FRESH_TEST(DeactivateAll, ASpanThatIsNotEmptyIsPutToRest) {
   hk_heap_t *heap = hk_heap_take();
   (void)MakeIdle(HK_POOL_WARM);
   for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
@@ -287,7 +287,7 @@ HK_FRESH_TEST(SettleDown, ASpanThatIsNotEmptyIsPutToRest) {
   }
 }
 
-HK_FRESH_TEST(SettleDown, ASpanAtRestServesTheNextThread) {
+HK_FRESH_TEST(DeactivateAll, ASpanAtRestServesTheNextThread) {
   hk_heap_t *heap = hk_heap_take();
   (void)MakeIdle(HK_POOL_WARM);
   for (unsigned class_index : {1u, 20u, 64u}) {
@@ -319,7 +319,7 @@ HK_FRESH_TEST(Unload, TheReserveGoes) {
   ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(SettleDown, AThreadsEndGivesTheReserveBack) {
+HK_FRESH_TEST(DeactivateAll, AThreadsEndGivesTheReserveBack) {
   hk_slab_t *span = nullptr;
   size_t reserved = 0;
   std::thread([&] {
@@ -338,7 +338,7 @@ HK_FRESH_TEST(SettleDown, AThreadsEndGivesTheReserveBack) {
 
 #if HK_SAFETY
 
-HK_FRESH_TEST(SettleDown, ARingEnds) {
+HK_FRESH_TEST(DeactivateAll, ARingEnds) {
   hk_heap_t *heap = hk_heap_take();
   ASSERT_TRUE(hk_refill(heap, 5, nullptr) && hk_refill(heap, 20, nullptr));
   hk_block_t *first = heap->bin[5].free;

@@ -168,7 +168,7 @@ TEST_F(Learn, WhatIsFixedStillSaysWhatIsToBeGivenBackAndWhen) {
   hk_learn_fix(&learn_, true);
   hk_learn_note(&learn_, now_ms_, 50 * HK_MIB);
   uint64_t due_ms;
-  EXPECT_FALSE(hk_learn_next_due(&learn_, &due_ms)) << "nothing is idle";
+  EXPECT_FALSE(hk_learn_next_due(&learn_, &due_ms)) << "nothing is dirty";
   hk_learn_note(&learn_, now_ms_ += 10, 10 * HK_MIB);
   ASSERT_TRUE(hk_learn_next_due(&learn_, &due_ms));
   EXPECT_EQ(due_ms, now_ms_ + BreakEven() + 1);
@@ -198,7 +198,7 @@ TEST_F(Learn, AnotherPriceFixesNoLess) {
   EXPECT_EQ(Timeout(), BreakEven());
 }
 
-TEST_F(Learn, WhatIsStillIdleIsChargedToo) {
+TEST_F(Learn, AGapThatHasNotEndedIsChargedToo) {
   hk_learn_note(&learn_, now_ms_, HK_GIB);
   hk_learn_note(&learn_, now_ms_ += 10, HK_MIB);
   uint64_t due_ms;

@@ -80,7 +80,7 @@ class Level : public testing::Test {
   hk_level_t level_ = {};
 };
 
-TEST_F(Level, WhatFallsBecomesIdleAndItsGapEndsWhenItRises) {
+TEST_F(Level, AFallBeginsGapsThatTheNextRiseEnds) {
   EXPECT_EQ(Note(10, 100), Gaps{});
   EXPECT_EQ(hk_level_dirty_bytes(&level_), 0u);
   EXPECT_EQ(Note(20, 60), Gaps{});
@@ -117,7 +117,7 @@ TEST_F(Level, OfEachAgeAPartIsKept) {
 
 TEST_F(Level, NextDueIsWhenLessIsKept) {
   uint64_t due_ms;
-  EXPECT_FALSE(IsDue(ByOne(5), &due_ms)) << "nothing is idle";
+  EXPECT_FALSE(IsDue(ByOne(5), &due_ms)) << "nothing is dirty";
   Note(0, 100);
   Note(1000, 70);
   Note(1500, 50);

@@ -124,7 +124,7 @@ HK_FRESH_TEST(Mid, FillTakesHalfTheRoomAndLeavesTheRestWhereItIs) {
   }
 }
 
-HK_FRESH_TEST(Mid, FillGivesOutWhatCameHomeLastFirst) {
+HK_FRESH_TEST(Mid, FillGivesOutWhatCameBackLastFirst) {
   hk_heap_t *heap = hk_heap_take();
   Blocks blocks = TakeWholeSpans(heap, 80, 1)[0];
   SendHome(heap, {blocks[3], blocks[7], blocks[5]});

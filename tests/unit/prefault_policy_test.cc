@@ -7,7 +7,7 @@
 
 namespace {
 
-class Fill : public ::testing::Test {
+class PrefaultPolicy : public ::testing::Test {
  protected:
   hk_prefault_advice_t Wish(size_t bytes, size_t limit_bytes = 0) {
     return hk_prefault_policy_advise(&fill_, bytes, limit_bytes);
@@ -18,7 +18,7 @@ class Fill : public ::testing::Test {
   hk_prefault_policy_t fill_ = {};
 };
 
-TEST_F(Fill, ASizeOfWhichNothingIsKnownIsLookedAt) {
+TEST_F(PrefaultPolicy, ASizeOfWhichNothingIsKnownIsLookedAt) {
   for (size_t bytes = HK_PREFAULT_MIN_BYTES; bytes <= HK_PREFAULT_MAX_BYTES; bytes *= 2) {
     EXPECT_EQ(Wish(bytes), hk_prefault_sample);
     Note(bytes, true, HK_PREFAULT_ENOUGH - 1);
@@ -26,7 +26,7 @@ TEST_F(Fill, ASizeOfWhichNothingIsKnownIsLookedAt) {
   }
 }
 
-TEST_F(Fill, AsManyAreMadeResidentAsWereFilledAndThenOneHasToTell) {
+TEST_F(PrefaultPolicy, AsManyAreMadeResidentAsWereFilledAndThenOneHasToTell) {
   Note(HK_MIB, true, HK_PREFAULT_ENOUGH - 1);
   for (unsigned filled = HK_PREFAULT_ENOUGH; filled < 3 * HK_PREFAULT_MAX; filled++) {
     Note(HK_MIB, true);
@@ -36,7 +36,7 @@ TEST_F(Fill, AsManyAreMadeResidentAsWereFilledAndThenOneHasToTell) {
   }
 }
 
-TEST_F(Fill, OfLargeOnesNoMoreBytesThanAllowed) {
+TEST_F(PrefaultPolicy, OfLargeOnesNoMoreBytesThanAllowed) {
   for (size_t most = 8 * HK_MIB; most <= HK_PREFAULT_MAX_BYTES; most *= 2) {
     Note(most, true, HK_PREFAULT_MAX);
     for (size_t i = 0; i < HK_PREFAULT_AHEAD_BYTES / most; i++) ASSERT_EQ(Wish(most / 2 + 1), hk_prefault_whole);
@@ -44,7 +44,7 @@ TEST_F(Fill, OfLargeOnesNoMoreBytesThanAllowed) {
   }
 }
 
-TEST_F(Fill, WhereMemoryHasALimitNoneOfMoreThanAPartOfIt) {
+TEST_F(PrefaultPolicy, WhereMemoryHasALimitNoneOfMoreThanAPartOfIt) {
   for (size_t bytes : {HK_PREFAULT_MIN_BYTES, 4 * HK_MIB, HK_PREFAULT_MAX_BYTES}) {
     Note(bytes, true, HK_PREFAULT_ENOUGH);
     EXPECT_EQ(Wish(bytes, bytes * HK_PREFAULT_LIMIT_SHARE - 1), hk_prefault_leave);
@@ -52,7 +52,7 @@ TEST_F(Fill, WhereMemoryHasALimitNoneOfMoreThanAPartOfIt) {
   }
 }
 
-TEST_F(Fill, OneThatWasNotFilledEndsIt) {
+TEST_F(PrefaultPolicy, OneThatWasNotFilledEndsIt) {
   Note(HK_MIB, true, 1000);
   Note(HK_MIB, false);
   Note(HK_MIB, true, HK_PREFAULT_ENOUGH - 1);
@@ -62,7 +62,7 @@ TEST_F(Fill, OneThatWasNotFilledEndsIt) {
 }
 
 // From above a power of two up to the next one.
-TEST_F(Fill, OneDoublingOfSizesSaysNothingOfTheNext) {
+TEST_F(PrefaultPolicy, OneDoublingOfSizesSaysNothingOfTheNext) {
   for (size_t most = 64 * HK_KIB; most <= HK_PREFAULT_MAX_BYTES; most *= 2) {
     for (size_t bytes = 64 * HK_KIB; bytes <= HK_PREFAULT_MAX_BYTES; bytes *= 2) {
       for (size_t of_this : {bytes, bytes / 2 + 1}) {
@@ -74,7 +74,7 @@ TEST_F(Fill, OneDoublingOfSizesSaysNothingOfTheNext) {
   }
 }
 
-TEST_F(Fill, SmallerAndLargerOnesAreLeftAlone) {
+TEST_F(PrefaultPolicy, SmallerAndLargerOnesAreLeftAlone) {
   for (size_t bytes : {size_t{0}, size_t{1}, HK_PREFAULT_MIN_BYTES - 1, HK_PREFAULT_MAX_BYTES + 1, SIZE_MAX})
     EXPECT_EQ(Wish(bytes), hk_prefault_leave);
 }

@@ -91,7 +91,7 @@ TEST_F(Pressure, FarFromTheLimitAllStaysThatMay) {
   EXPECT_EQ(Limit(0), 0u);
 }
 
-TEST_F(Pressure, InUseAndIdleStayBelowTheFirstMark) {
+TEST_F(Pressure, InUseAndDirtyStayBelowTheFirstMark) {
   for (size_t in_use : {size_t{20}, size_t{60}, size_t{100}, size_t{130}}) {
     Hold(in_use * HK_MIB, 0);
     pressure_ = {};
@@ -223,7 +223,7 @@ TEST_F(Pressure, GrowthForTheNextLook) {
   Hold(20 * HK_MIB + part - 1, 30 * HK_MIB);
   EXPECT_FALSE(IsDue());
   Hold(20 * HK_MIB, 30 * HK_MIB + part);
-  EXPECT_TRUE(IsDue()) << "idle memory was touched as well";
+  EXPECT_TRUE(IsDue()) << "dirty memory was touched as well";
 }
 
 TEST_F(Pressure, NearTheEndGrowthCountsInLargerSteps) {

@@ -10,7 +10,7 @@ using namespace hk_test;
 
 namespace {
 
-size_t IdleMib() { return hk_dirty_total() / HK_MIB; }
+size_t DirtyMib() { return hk_dirty_total() / HK_MIB; }
 uint32_t Word() { return hk_load_relaxed(&hk_purge_wakeup_word); }
 
 void *TakeRun(size_t bytes) {
@@ -41,9 +41,9 @@ void BusyProgram(uint64_t price) {
   uint64_t time_out_ms = BreakEvenMs(), step_ms = time_out_ms / 15;
   EXPECT_EQ(time_out_ms, HK_PRICE_PURGE_NS * 1000 / price + HK_PRICE_FAULT_NS * 1000 / price);
   StirEvery(course, 1000 + step_ms, 1000 + 16 * step_ms, step_ms);
-  course.At(1000 + time_out_ms, [] { EXPECT_EQ(IdleMib(), 48u); });
+  course.At(1000 + time_out_ms, [] { EXPECT_EQ(DirtyMib(), 48u); });
   /* Before anything of the program's own brings it there. */
-  course.At(1000 + time_out_ms + 11, [] { EXPECT_LE(IdleMib(), 6u); });
+  course.At(1000 + time_out_ms + 11, [] { EXPECT_LE(DirtyMib(), 6u); });
   course.Run();
 }
 HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheFastPrice) { BusyProgram(HK_PRICE_FAST); }
@@ -58,12 +58,12 @@ HK_FRESH_TEST(PurgeCourse, WhatWasWantedAgainAfterItsTimeGoesWhenItIsOldAgain) {
   uint64_t time_out_ms = BreakEvenMs(), again_ms = 1000 + time_out_ms + 500;
   StirEvery(course, 1100, again_ms + 2 * time_out_ms, 100);
   course.At(again_ms, [] {
-    EXPECT_LE(IdleMib(), 6u);
+    EXPECT_LE(DirtyMib(), 6u);
     DropBlock(TakeBytes(48 * HK_MIB));
   });
-  course.At(again_ms + time_out_ms - 100, [] { EXPECT_GE(IdleMib(), 40u); });
+  course.At(again_ms + time_out_ms - 100, [] { EXPECT_GE(DirtyMib(), 40u); });
   course.At(again_ms + time_out_ms + 200,
-            [] { EXPECT_LE(IdleMib(), 6u) << "its time-out is learned, or is as it is"; });
+            [] { EXPECT_LE(DirtyMib(), 6u) << "its time-out is learned, or is as it is"; });
   course.Run();
 }
 
@@ -73,8 +73,8 @@ void QuietProgram(uint64_t price) {
   PurgeCourse course;
   FreeSome(course);
   uint64_t quiet_ms = 1000 + BreakEvenMs() * 3 / 4;
-  course.At(quiet_ms - 1, [] { EXPECT_EQ(IdleMib(), 48u); });
-  course.At(quiet_ms + 11, [] { EXPECT_LE(IdleMib(), 4u) << "a sixteenth of the bytes in use"; });
+  course.At(quiet_ms - 1, [] { EXPECT_EQ(DirtyMib(), 48u); });
+  course.At(quiet_ms + 11, [] { EXPECT_LE(DirtyMib(), 4u) << "a sixteenth of the bytes in use"; });
   course.Run();
 }
 HK_FRESH_TEST(PurgeCourse, AQuietProgramGivesBackAtTheFastPrice) { QuietProgram(HK_PRICE_FAST); }
@@ -87,8 +87,8 @@ HK_FRESH_TEST(PurgeCourse, ASixteenthOfWhatIsInUseStays) {
   ASSERT_TRUE(PurgeCourse::Start());
   course.At(100, [=] { DropAll(blocks); });
   course.At(10000, [] {
-    EXPECT_LE(IdleMib(), 16u);
-    EXPECT_GE(IdleMib(), 12u);
+    EXPECT_LE(DirtyMib(), 16u);
+    EXPECT_GE(DirtyMib(), 12u);
   });
   course.Run();
 }
@@ -106,8 +106,8 @@ HK_FRESH_TEST(PurgeCourse, WithNothingToRetainThePurgeDoesNotWait) {
   hk_option.retain = 0;
   PurgeCourse course;
   FreeSome(course);
-  course.At(1001, [] { EXPECT_LE(IdleMib(), 8u) << "an eighth of the bytes in use"; });
-  course.At(10000, [] { EXPECT_LE(IdleMib(), 4u); });
+  course.At(1001, [] { EXPECT_LE(DirtyMib(), 8u) << "an eighth of the bytes in use"; });
+  course.At(10000, [] { EXPECT_LE(DirtyMib(), 4u); });
   course.Run();
 }
 
@@ -126,7 +126,7 @@ HK_FRESH_TEST(PurgeCourse, TheWakeupEndsItsSleepOnceASpell) {
   });
   course.At(20000, [=] {
     EXPECT_EQ(Word(), word + 1);
-    EXPECT_LE(IdleMib(), 4u);
+    EXPECT_LE(DirtyMib(), 4u);
   });
   course.At(20001, [=] { DropBlock(third); });
   course.At(20002, [=] {
@@ -189,7 +189,7 @@ HK_FRESH_TEST(PurgeCourse, AProgramBecomesQuietBelowALimitToo) {
   });
   course.At(20000, [&] {
     EXPECT_GT(fake_os_memory_limit_questions(), questions) << "it was looked at all the time";
-    EXPECT_LE(IdleMib(), 4u);
+    EXPECT_LE(DirtyMib(), 4u);
   });
   course.Run();
 }
@@ -200,7 +200,7 @@ HK_FRESH_TEST(PurgeCourse, NearALimitLessStays) {
   std::vector<void *> blocks = TakeApart(12, 2 * HK_MIB, 7 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
   course.At(100, [=] { DropAll(blocks); });
-  course.At(101, [] { EXPECT_LE(IdleMib(), 6u) << "half of what 84 MiB leave of 95"; });
+  course.At(101, [] { EXPECT_LE(DirtyMib(), 6u) << "half of what 84 MiB leave of 95"; });
   course.Run();
 }
 
@@ -210,10 +210,10 @@ HK_FRESH_TEST(PurgeCourse, ALimitThatComesNearMeanwhileIsSeen) {
   PurgeCourse course;
   FreeSome(course);
   course.At(3000, [] {
-    EXPECT_EQ(IdleMib(), 48u);
+    EXPECT_EQ(DirtyMib(), 48u);
     fake_os_set_memory_limit(HK_GIB, HK_GIB, 0);
   });
-  course.At(4500, [] { EXPECT_EQ(IdleMib(), 0u); });
+  course.At(4500, [] { EXPECT_EQ(DirtyMib(), 0u); });
   course.Run();
 }
 
@@ -226,14 +226,14 @@ HK_FRESH_TEST(PurgeCourse, WhereTheSystemRefusesNothingIsLostAndItTriesAgain) {
   });
   uint64_t refusals = 0;
   course.At(12000, [&] {
-    EXPECT_EQ(IdleMib(), 48u);
+    EXPECT_EQ(DirtyMib(), 48u);
     refusals = fake_os_failures(fake_os_purge);
     EXPECT_GE(refusals, 2u);
     EXPECT_LE(refusals, 12u);
     fake_os_fail_all(fake_os_unmap, false);
     fake_os_fail_all(fake_os_purge, false);
   });
-  course.At(20000, [] { EXPECT_LE(IdleMib(), 4u); });
+  course.At(20000, [] { EXPECT_LE(DirtyMib(), 4u); });
   course.Run();
   EXPECT_GT(refusals, 0u);
   for (const PurgeCourse::Sleep &sleep : course.sleeps()) {
@@ -247,7 +247,7 @@ HK_FRESH_TEST(PurgeCourse, WhatTheSystemDidNotTakeServesAgain) {
   FreeSome(course);
   fake_os_fail_all(fake_os_unmap, true);
   course.At(10000, [] {
-    EXPECT_LE(IdleMib(), 4u) << "purged, where it is not unmapped";
+    EXPECT_LE(DirtyMib(), 4u) << "purged, where it is not unmapped";
     size_t mapped_bytes = fake_os_mapped_bytes();
     EXPECT_NE(TakeBytes(48 * HK_MIB), nullptr);
     EXPECT_EQ(fake_os_mapped_bytes(), mapped_bytes);
@@ -261,12 +261,12 @@ HK_FRESH_TEST(PurgeCourse, ALearnerPurgesByAndByTheFirstTime) {
   std::vector<void *> blocks = TakeApart(24, 2 * HK_MIB, 4 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
   course.At(1000, [=] { DropAll(blocks); });
-  course.At(1001, [] { EXPECT_EQ(IdleMib(), 48u); });
+  course.At(1001, [] { EXPECT_EQ(DirtyMib(), 48u); });
   course.At(1000 + BreakEvenMs() / 8, [] {
-    EXPECT_LT(IdleMib(), 40u);
-    EXPECT_GT(IdleMib(), 20u);
+    EXPECT_LT(DirtyMib(), 40u);
+    EXPECT_GT(DirtyMib(), 20u);
   });
-  course.At(1000 + BreakEvenMs() / 2 + 11, [] { EXPECT_LE(IdleMib(), 12u); });
+  course.At(1000 + BreakEvenMs() / 2 + 11, [] { EXPECT_LE(DirtyMib(), 12u); });
   course.Run();
 }
 
@@ -274,8 +274,8 @@ HK_FRESH_TEST(PurgeCourse, ALearnerPurgesByAndByTheFirstTime) {
 HK_FRESH_TEST(PurgeCourse, WhatIsOneExtentStaysWholeUntilMostOfItShouldGo) {
   PurgeCourse course;
   FreeSome(course);
-  course.At(1000 + BreakEvenMs() / 16, [] { EXPECT_EQ(IdleMib(), 48u); });
-  course.At(1000 + BreakEvenMs() / 2 + 11, [] { EXPECT_LE(IdleMib(), 4u); });
+  course.At(1000 + BreakEvenMs() / 16, [] { EXPECT_EQ(DirtyMib(), 48u); });
+  course.At(1000 + BreakEvenMs() / 2 + 11, [] { EXPECT_LE(DirtyMib(), 4u); });
   course.Run();
 }
 
@@ -287,8 +287,8 @@ HK_FRESH_TEST(PurgeCourse, TimeThatStepsBackCountsAsNone) {
   ASSERT_TRUE(PurgeCourse::Start());
   course.At(51000, [=] { DropAll(blocks); });
   course.At(51500, [] { PurgeCourse::SetNow(45000); });
-  course.At(52000, [] { EXPECT_EQ(IdleMib(), 48u); });
-  course.At(51000 + BreakEvenMs() + 1, [] { EXPECT_LE(IdleMib(), 4u); });
+  course.At(52000, [] { EXPECT_EQ(DirtyMib(), 48u); });
+  course.At(51000 + BreakEvenMs() + 1, [] { EXPECT_LE(DirtyMib(), 4u); });
   course.Run();
   for (const PurgeCourse::Sleep &sleep : course.sleeps()) EXPECT_GE(sleep.for_ms, 10u);
 }
@@ -314,7 +314,7 @@ HK_FRESH_TEST(PurgeCourse, KeepsForLongerWhatComesBackALittleLater) {
   uint64_t last_ms = Bursts(course, 300, {short_ms, short_ms, short_ms, short_ms, long_ms});
   StirEvery(course, 1050, last_ms + long_ms, 300);
   course.At(last_ms + 1, [=] { EXPECT_GT(LearnedTimeoutMs(), long_ms); });
-  course.At(last_ms + long_ms, [] { EXPECT_EQ(IdleMib(), 48u); });
+  course.At(last_ms + long_ms, [] { EXPECT_EQ(DirtyMib(), 48u); });
   course.Run();
 }
 
@@ -326,9 +326,9 @@ HK_FRESH_TEST(PurgeCourse, KeepsForLessWhatIsAwayForLong) {
   uint64_t break_even_ms = BreakEvenMs();
   uint64_t last_ms = Bursts(course, 30, {20 * break_even_ms});
   StirEvery(course, 1050, last_ms + break_even_ms, 300);
-  course.At(1000 + 349, [] { EXPECT_EQ(IdleMib(), 48u) << "at first for the break-even time"; });
+  course.At(1000 + 349, [] { EXPECT_EQ(DirtyMib(), 48u) << "at first for the break-even time"; });
   course.At(last_ms + 1, [] { EXPECT_LT(LearnedTimeoutMs(), 300u); });
-  course.At(last_ms + 349, [] { EXPECT_LE(IdleMib(), 8u); });
+  course.At(last_ms + 349, [] { EXPECT_LE(DirtyMib(), 8u); });
   course.Run();
 }
 
@@ -338,7 +338,7 @@ void GiveIdleHeap(hk_heap_t *heap, void *run) {
   hk_heap_give_back(heap);
 }
 
-HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedWhenItIsQuiet) {
+HK_FRESH_TEST(PurgeCourse, IdleHeapsAreFlushedWhenItIsQuiet) {
   void *first = TakeRun(HK_MIB), *second = TakeRun(HK_MIB);
   PurgeCourse course;
   hk_heap_t *idle = WithAllRoom(hk_heap_take());
@@ -349,9 +349,9 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedWhenItIsQuiet) {
     EXPECT_EQ(hk_heap_spare_slabs(idle), 0u);
     EXPECT_FALSE(hk_heap_pool_has_unflushed());
     uint64_t since_ms;
-    EXPECT_TRUE(hk_dirty_is_quiet(hk_os_coarse_ms(), &since_ms)) << "tidying is no sign of life";
+    EXPECT_TRUE(hk_dirty_is_quiet(hk_os_coarse_ms(), &since_ms)) << "a flush is no sign of life";
     EXPECT_EQ(since_ms, fake_os_start_ns / 1000000 + 1000);
-    EXPECT_LE(IdleMib(), 4u) << "the same visit gave back what it had";
+    EXPECT_LE(DirtyMib(), 4u) << "the same visit gave back what it had";
     ASSERT_TRUE(hk_heap_take_this(idle));
     GiveIdleHeap(idle, second);
   });
@@ -361,7 +361,7 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedWhenItIsQuiet) {
 }
 
 // Not at the next visit of a program in which nothing is due, which is four seconds later.
-HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedAsSoonAsItIsQuiet) {
+HK_FRESH_TEST(PurgeCourse, IdleHeapsAreFlushedAsSoonAsItIsQuiet) {
   void *run = TakeRun(HK_MIB);
   PurgeCourse course;
   hk_heap_t *idle = WithAllRoom(hk_heap_take());

@@ -12,7 +12,7 @@ using namespace hk_test;
 
 namespace {
 
-HK_FRESH_TEST(Superslab, IdleMemoryStaysUpToTheOption) {
+HK_FRESH_TEST(Superslab, DirtyMemoryStaysUpToTheOption) {
   hk_option.retain = 4 * HK_MIB;
   std::vector<hk_slab_t *> slabs;
   for (int i = 0; i < 300; i++) {

@@ -6,7 +6,7 @@
 #include "heap/heap.h"
 #include "inspect/sample.h"
 #include "space/region_map.h"
-#include "unwind/site.h"
+#include "unwind/site_sums.h"
 
 static unsigned band_of(uint64_t bytes) {
   return bytes <= HK_TINY_MAX_BYTES  ? HAKMEM_BAND_TINY
@@ -16,8 +16,8 @@ static unsigned band_of(uint64_t bytes) {
 }
 
 static void add_others(hk_estimate_t *estimate, const hk_sample_weight_t *weight) {
-  estimate->requested_bytes += hk_site_weighted(weight->requested_bytes, weight->weight_q16);
-  estimate->block_bytes += hk_site_weighted(weight->block_bytes, weight->weight_q16);
+  estimate->requested_bytes += hk_site_sums_weighted(weight->requested_bytes, weight->weight_q16);
+  estimate->block_bytes += hk_site_sums_weighted(weight->block_bytes, weight->weight_q16);
 }
 
 static void add_itself(hk_estimate_t *estimate, uint64_t requested_bytes, uint64_t block_bytes) {

@@ -8,6 +8,7 @@
 #include "inspect/reach.h"
 #include "inspect/sample.h"
 #include "os/os.h"
+#include "unwind/site_sums.h"
 
 /* Chosen: room for sites that other threads add while the table is filled. */
 #define ROOM_FOR_MORE 256
@@ -56,7 +57,7 @@ static hk_leak_kind_t judge(const tally_t *tally, const hk_sample_t *sample) {
 static void count(hk_leak_sums_t *sums, const hk_sample_weight_t *weight) {
   sums->samples++;
   sums->blocks_q16 += weight->weight_q16;
-  sums->bytes += hk_site_weighted(weight->requested_bytes, weight->weight_q16);
+  sums->bytes += hk_site_sums_weighted(weight->requested_bytes, weight->weight_q16);
 }
 
 static void count_sample(const hk_sample_t *sample, void *context) {

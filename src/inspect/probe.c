@@ -6,6 +6,7 @@
  * addresses by the difference.
  */
 #include "inspect/probe.h"
+#include "unwind/site_sums.h"
 
 /* A tracer adds 1 to the semaphore while it traces, through the semaphore's file offset. Tracers look for it in a
  * section of this name. */
@@ -53,7 +54,7 @@ HK_NOINLINE static void tell_free(uintptr_t address) {
 
 void hk_probe_alloc(uintptr_t address, const hk_sample_weight_t *weight) {
   if (HK_LIKELY(hk_probe_alloc_semaphore == 0)) return;
-  tell_alloc(address, weight->requested_bytes, hk_site_weighted(weight->requested_bytes, weight->weight_q16));
+  tell_alloc(address, weight->requested_bytes, hk_site_sums_weighted(weight->requested_bytes, weight->weight_q16));
 }
 
 void hk_probe_free(uintptr_t address) {

@@ -14,6 +14,7 @@
 #include "policy/sampling.h"
 #include "space/region_map.h"
 #include "unwind/rule_cache.h"
+#include "unwind/site_sums.h"
 #include "unwind/unwind_cache.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -40,7 +41,7 @@ static void begin_run(uint64_t rate) {
   hk_store_relaxed(&run.start_ms, hk_os_coarse_ms());
   hk_store_relaxed(&run.end_ms, 0);
   hk_store_relaxed(&run.rate, rate);
-  hk_site_begin_all();
+  hk_site_sums_begin_all();
 }
 
 bool hk_profile_start(uint64_t rate) {
@@ -138,7 +139,7 @@ static bool enter(hk_sample_t *sample) {
     (void)hk_add_relaxed(&lost, 1);
     return false;
   }
-  hk_site_count_alloc(sample->site, &sample->weight);
+  hk_site_sums_count_alloc(sample->site, &sample->weight);
   hk_probe_alloc(sample->address, &sample->weight);
   return true;
 }
@@ -170,6 +171,6 @@ bool hk_sample_hook_forget(uintptr_t address, bool is_freed) {
   if (!hk_sample_leave(address, is_freed, &sample)) return false;
   if (sample.weight.weight_q16 == 0) return true;
   hk_probe_free(address);
-  hk_site_count_free(sample.site, &sample.weight, hk_subtract_to_zero(hk_os_coarse_ms(), sample.born_ms));
+  hk_site_sums_count_free(sample.site, &sample.weight, hk_subtract_to_zero(hk_os_coarse_ms(), sample.born_ms));
   return true;
 }

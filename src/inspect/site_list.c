@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "unwind/module_map.h"
 #include "unwind/site.h"
+#include "unwind/site_sums.h"
 
 /* Text is collected here. There is always room for a number and its name, and for a build ID. */
 #define CHUNK_BYTES 1024
@@ -58,7 +59,7 @@ static void put_frames(list_t *list, const hk_site_t *site) {
 static void put_lifetimes(list_t *list, const hk_site_t *site) {
   put(list, ",\"lifetimes\":");
   for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) {
-    hk_format_print(with_room(list), i == 0 ? "[%u" : ",%u", hk_site_lifetime(site, i));
+    hk_format_print(with_room(list), i == 0 ? "[%u" : ",%u", hk_site_sums_lifetime(site, i));
   }
   put(list, "]");
 }
@@ -78,7 +79,7 @@ static void put_label(list_t *list, const hk_site_t *site) {
 
 static void put_site(list_t *list, const hk_site_t *site, const char **before) {
   hk_site_figures_t allocated, in_use;
-  hk_site_read(site, &allocated, &in_use);
+  hk_site_sums_read(site, &allocated, &in_use);
   if (allocated.samples == 0 && in_use.samples == 0) return;
   put(list, *before);
   *before = ",\n";

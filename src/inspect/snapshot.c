@@ -19,6 +19,7 @@
 #include "space/region_map.h"
 #include "space/timed_call.h"
 #include "unwind/site.h"
+#include "unwind/site_sums.h"
 
 /* ---- Texts. */
 
@@ -230,7 +231,7 @@ static void fill_estimates(hk_snapshot_t *snapshot) {
   uint64_t requested = 0, block_bytes = 0, allocated_q16 = 0, freed_q16 = 0;
   for (const hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) {
     hk_site_figures_t allocated, in_use;
-    hk_site_read(site, &allocated, &in_use);
+    hk_site_sums_read(site, &allocated, &in_use);
     requested += in_use.requested_bytes;
     block_bytes += in_use.block_bytes;
     allocated_q16 += hk_load_relaxed(&site->allocated.objects_q16);
@@ -244,8 +245,8 @@ static void fill_estimates(hk_snapshot_t *snapshot) {
   hakmem_stats_t *figures = &snapshot->figures;
   figures->live_requested_estimate = (uint64_t)(scaled / block_bytes);
   figures->live_inside_estimate = figures->live_bytes - figures->live_requested_estimate;
-  figures->live_allocated_estimate = hk_site_rounded(allocated_q16);
-  figures->live_freed_estimate = hk_site_rounded(freed_q16);
+  figures->live_allocated_estimate = hk_site_sums_rounded(allocated_q16);
+  figures->live_freed_estimate = hk_site_sums_rounded(freed_q16);
   snapshot->has_estimates = true;
 }
 

@@ -11,6 +11,7 @@
 #include "pprof/proto.h"
 #include "unwind/module_map.h"
 #include "unwind/site.h"
+#include "unwind/site_sums.h"
 
 /* Fields of profile.proto. */
 enum {
@@ -176,7 +177,7 @@ static void add_label(writer_t *writer, const hk_site_t *site, hk_proto_t *sampl
 static void put_sample(writer_t *writer, const hk_site_t *site) {
   hk_proto_t message, list;
   hk_site_figures_t allocated, in_use;
-  hk_site_read(site, &allocated, &in_use);
+  hk_site_sums_read(site, &allocated, &in_use);
   bool is_empty = allocated.samples == 0 && in_use.samples == 0;
   if (is_empty || !list_locations(writer, site, &list)) return;
   hk_proto_begin(&message);

@@ -4,6 +4,7 @@
 #include "inspect/call_chain.h"
 #include "inspect/site_list.h"
 #include "report/report_form.h"
+#include "unwind/site_sums.h"
 
 #define SCHEMA 1
 
@@ -15,7 +16,7 @@
 #define SITE_BYTES (HK_SITE_FRAMES_MAX * 24 + 512)
 #define MAPPINGS_BYTES ((size_t)1 << 20)
 
-static uint64_t blocks_of(const hk_leak_sums_t *sums) { return hk_site_rounded(sums->blocks_q16); }
+static uint64_t blocks_of(const hk_leak_sums_t *sums) { return hk_site_sums_rounded(sums->blocks_q16); }
 
 /* ---- Text. */
 

@@ -1,5 +1,5 @@
-/* unwind/site.h - L6. Sites: the stacks that sampled blocks were allocated from, with the sums of each. Any thread may
- * call these functions, no call waits, and a site is never removed.
+/* unwind/site.h - L6. Sites: the stacks that sampled blocks were allocated from. Any thread may call these functions,
+ * no call waits, and a site is never removed. unwind/site_sums.h counts the blocks of each.
  *
  * Many stacks are deep, and most frames of a stack are also in another one. So a site's record has only the frames in
  * which it differs from another site, its stem: the outermost `stem_frames` frames of both are the same. The parts
@@ -12,6 +12,7 @@
 #define HK_UNWIND_SITE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "api/sample_hook.h"
@@ -25,13 +26,6 @@ HK_C_BEGIN
 /* The buckets of lifetimes. Bucket 0 counts blocks that lived for less than 1 ms, bucket i those that lived for 2^(i-1)
  * to 2^i ms. The last bucket also counts all that lived longer. */
 #define HK_SITE_LIFETIMES 16
-
-/* Returns the bytes that `bytes` of a block with this weight stand for, rounded. */
-HK_INLINE uint64_t hk_site_weighted(uint64_t bytes, uint64_t weight_q16) {
-  return (uint64_t)(((unsigned __int128)bytes * weight_q16 + (1u << 15)) >> 16);
-}
-/* Rounds to whole blocks. */
-HK_INLINE uint64_t hk_site_rounded(uint64_t blocks_q16) { return (blocks_q16 + (1u << 15)) >> 16; }
 
 /* Sums over samples, of allocations or of frees. Any thread adds. Numbers named q16 have 16 fractional bits. */
 typedef struct {
@@ -104,32 +98,17 @@ const hk_site_label_t *hk_site_label(const hk_site_t *site);
 /* Copies the site's frames, the innermost first. Returns their number, HK_SITE_FRAMES_MAX at most. */
 unsigned hk_site_frames(const hk_site_t *site, uintptr_t *frames);
 
-/* Counts an allocated block. */
-void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight);
-/* Counts the free of a block whose allocation was counted with the same weight. */
-void hk_site_count_free(hk_site_t *site, const hk_sample_weight_t *weight, uint64_t lived_ms);
-
 /* Returns the site that follows `previous`; the first one for NULL, and NULL behind the last. Each site comes once,
  * in no order, the shared one last and only if it has samples. Sites that are made meanwhile may be missed. */
 hk_site_t *hk_site_next(const hk_site_t *previous);
 /* Returns whether the site is the shared one, whose stacks are unknown. */
 bool hk_site_is_shared(const hk_site_t *site);
 
-/* Begins a profile: hk_site_read's `allocated` and hk_site_lifetime count from here on. `in_use` still counts all. */
-void hk_site_begin_all(void);
-
-/* A site's figures, at about one moment. */
-typedef struct {
-  uint64_t objects;
-  uint64_t requested_bytes;
-  uint64_t block_bytes;
-  uint64_t samples;
-} hk_site_figures_t;
-/* Reads the figures of allocations since the profile was last started, and of all blocks in use, which are never
- * negative. */
-void hk_site_read(const hk_site_t *site, hk_site_figures_t *allocated, hk_site_figures_t *in_use);
-/* Returns how many blocks of the bucket's lifetimes were freed since the profile was last started. */
-uint64_t hk_site_lifetime(const hk_site_t *site, unsigned bucket);
+/* Returns the part of a site that `*place`, one of its fields, names. NULL: the site does not have it. */
+void *hk_site_find_part(const _Atomic(hk_site_place_t) *place);
+/* Also makes the part if needed, of zeroes; NULL when there is no room. Of two threads that make it at once, the second
+ * one leaves its memory unused. */
+void *hk_site_get_part(_Atomic(hk_site_place_t) *place, size_t bytes);
 
 HK_C_END
 

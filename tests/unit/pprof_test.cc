@@ -20,6 +20,7 @@
 #include "pprof/gzip.h"
 #include "pprof/proto.h"
 #include "unwind/site.h"
+#include "unwind/site_sums.h"
 #include "unwind/unwind.h"
 
 namespace {
@@ -181,11 +182,11 @@ __attribute__((noinline)) void MakeSites() {
   uintptr_t frames[20];
   unsigned count = hk_unwind(frames, 20, 0);
   ASSERT_GT(count, 3u);
-  hk_site_count_alloc(hk_site_of(frames, count), &kWeight);
+  hk_site_sums_count_alloc(hk_site_of(frames, count), &kWeight);
   hk_site_t *other = hk_site_of(frames + 1, count - 1);
-  hk_site_count_alloc(other, &kWeight);
-  hk_site_count_free(other, &kWeight, 100);
-  hk_site_count_alloc(hk_site_of(frames, 0), &kWeight);
+  hk_site_sums_count_alloc(other, &kWeight);
+  hk_site_sums_count_free(other, &kWeight, 100);
+  hk_site_sums_count_alloc(hk_site_of(frames, 0), &kWeight);
 }
 
 HK_FRESH_TEST(Pprof, SamplesLocationsMappings) {
@@ -305,7 +306,7 @@ HK_FRESH_TEST(Pprof, NumbersWithoutAGap) {
   MakeSites();
   for (uintptr_t i = 0; i < kSites; i++) {
     uintptr_t frames[] = {0x100000 + i * 16, 0x5000000};
-    hk_site_count_alloc(hk_site_of(frames, 2), &kWeight);
+    hk_site_sums_count_alloc(hk_site_of(frames, 2), &kWeight);
   }
   Message profile = Parse(Unpack(Write()));
   for (uint64_t table : {kMapping, kLocation, kFunction}) {
@@ -323,7 +324,7 @@ HK_FRESH_TEST(Pprof, Many) {
   constexpr uintptr_t kSites = 20000;
   for (uintptr_t i = 0; i < kSites; i++) {
     uintptr_t frames[] = {0x100000 + i * 16, 0x100000 + i / 10 * 16, 0x5000000};
-    hk_site_count_alloc(hk_site_of(frames, 3), &kWeight);
+    hk_site_sums_count_alloc(hk_site_of(frames, 3), &kWeight);
   }
   Message profile = Parse(Unpack(Write()));
   EXPECT_EQ(profile.count(2), kSites);

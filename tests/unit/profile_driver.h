@@ -9,6 +9,7 @@
 #include "inspect/profile.h"
 #include "unit/core_parts.h"
 #include "unwind/site.h"
+#include "unwind/site_sums.h"
 
 namespace hk_test {
 inline namespace profile_driver {
@@ -27,7 +28,7 @@ inline uint64_t EstimatedBytes(bool is_in_use = false) {
   uint64_t sum = 0;
   for (const hk_site_t *site = hk_site_next(nullptr); site != nullptr; site = hk_site_next(site)) {
     hk_site_figures_t allocated, in_use;
-    hk_site_read(site, &allocated, &in_use);
+    hk_site_sums_read(site, &allocated, &in_use);
     sum += (is_in_use ? in_use : allocated).block_bytes;
   }
   return sum;

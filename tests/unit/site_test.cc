@@ -1,4 +1,4 @@
-// profile/site: one site a stack, for every caller; figures; and a table without room.
+// unwind/site: one site a stack, for every caller; stacks that have outer frames in common; and a table without room.
 #include "unwind/site.h"
 
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "scale.h"
+#include "unwind/site_sums.h"
 
 namespace {
 
@@ -27,18 +28,6 @@ std::vector<uintptr_t> FramesOf(const hk_site_t *site) {
   frames.resize(hk_site_frames(site, frames.data()));
   EXPECT_EQ(frames.size(), site->frame_count);
   return frames;
-}
-
-hk_site_figures_t Allocated(const hk_site_t *site) {
-  hk_site_figures_t allocated, in_use;
-  hk_site_read(site, &allocated, &in_use);
-  return allocated;
-}
-
-hk_site_figures_t InUse(const hk_site_t *site) {
-  hk_site_figures_t allocated, in_use;
-  hk_site_read(site, &allocated, &in_use);
-  return in_use;
 }
 
 size_t CountSites() {
@@ -184,63 +173,6 @@ HK_FRESH_TEST(Site, ThreadsThatGrowOneTree) {
   }
 }
 
-HK_FRESH_TEST(Site, CountsByWeight) {
-  hk_site_t *site = SiteOf({1});
-  hk_sample_weight_t many = {100, 112, (10 << 16) + (1 << 15)};
-  hk_site_count_alloc(site, &many);
-  hk_site_count_alloc(site, &kOne);
-  EXPECT_EQ(Allocated(site).samples, 2u);
-  EXPECT_EQ(Allocated(site).objects, 12u) << "11.5, rounded";
-  EXPECT_EQ(Allocated(site).requested_bytes, 1150u);
-  EXPECT_EQ(Allocated(site).block_bytes, 1288u);
-  hk_site_count_free(site, &many, 5);
-  EXPECT_EQ(InUse(site).samples, 1u);
-  EXPECT_EQ(InUse(site).objects, 1u);
-  EXPECT_EQ(InUse(site).requested_bytes, 100u);
-  EXPECT_EQ(InUse(site).block_bytes, 112u);
-  EXPECT_EQ(Allocated(site).objects, 12u);
-  hk_site_count_free(site, &kOne, 5);
-  hk_site_count_free(site, &kOne, 5);
-  EXPECT_EQ(InUse(site).objects, 0u) << "never less than nothing";
-  EXPECT_EQ(InUse(site).requested_bytes, 0u);
-}
-
-HK_FRESH_TEST(Site, TheLargestBlockHasAWeightToo) {
-  hk_site_t *site = SiteOf({1});
-  hk_sample_weight_t large = {uint64_t{1} << 46, uint64_t{1} << 46, 3 << 16};
-  hk_site_count_alloc(site, &large);
-  EXPECT_EQ(InUse(site).requested_bytes, uint64_t{3} << 46);
-}
-
-HK_FRESH_TEST(Site, LifetimesByPowersOfTwo) {
-  hk_site_t *site = SiteOf({1});
-  for (uint64_t ms : {0, 1, 2, 3, 4, 7, 8, 16383, 16384, 1000000000}) hk_site_count_free(site, &kOne, ms);
-  uint64_t expected[HK_SITE_LIFETIMES] = {1, 1, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2};
-  for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) EXPECT_EQ(hk_site_lifetime(site, i), expected[i]) << i;
-}
-
-HK_FRESH_TEST(Site, WithoutRoomForItsLivesASiteIsCountedAllTheSame) {
-  fake_os_limit_mapped(256 << 10);
-  hk_site_t *first = SiteOf({1});
-  hk_site_t *second = SiteOf({2});
-  for (hk_site_t *site : {first, second}) {
-    hk_site_count_alloc(site, &kOne);
-    hk_site_count_alloc(site, &kOne);
-  }
-  hk_site_count_free(second, &kOne, 1);
-  uintptr_t frame = 3;
-  while (!hk_site_is_shared(SiteOf({frame, 7}))) frame++;
-  for (uint64_t ms : {0, 10, 200, 5000})
-    hk_site_count_free(SiteOf({3, 7}), &kOne, ms);  // the room that is too small for a site
-  hk_site_begin_all();
-  hk_site_count_free(first, &kOne, 1);
-  hk_site_count_free(second, &kOne, 1);
-  EXPECT_EQ(InUse(first).objects, 1u);
-  EXPECT_EQ(InUse(second).objects, 0u);
-  EXPECT_EQ(hk_site_lifetime(first, 1), 0u) << "which is unknown";
-  EXPECT_EQ(hk_site_lifetime(second, 1), 2u) << "since it was made, not since the new begin";
-}
-
 HK_FRESH_TEST(Site, WhatFindsNoRoomSharesOne) {
   fake_os_limit_mapped(256 << 10);
   unsigned made = 0;
@@ -250,8 +182,7 @@ HK_FRESH_TEST(Site, WhatFindsNoRoomSharesOne) {
   EXPECT_FALSE(hk_site_is_shared(SiteOf({1, 7}))) << "an existing site is found";
   EXPECT_EQ(CountSites(), made) << "without the shared one, which counts nothing yet";
   hk_site_t *shared = SiteOf({made + 1, 7});
-  hk_site_count_alloc(shared, &kOne);
-  EXPECT_EQ(InUse(shared).requested_bytes, 100u);
+  hk_site_sums_count_alloc(shared, &kOne);
   EXPECT_EQ(CountSites(), made + 1);
   EXPECT_EQ(fake_os_calls(fake_os_reserve) - fake_os_failures(fake_os_reserve), 1u);
 }
@@ -276,48 +207,6 @@ HK_FRESH_TEST(Site, OneTableWhicheverThreadIsFirst) {
   EXPECT_EQ(CountSites(), 1u);
 }
 
-HK_FRESH_TEST(Site, ManyThreads) {
-  constexpr unsigned kThreads = 4, kStacks = 2000, kRounds = 5;
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < kThreads; t++) {
-    threads.emplace_back([] {
-      for (unsigned i = 0; i < kStacks * kRounds; i++) {
-        hk_site_t *site = SiteOf({i % kStacks + 1, 99});
-        hk_site_count_alloc(site, &kOne);
-        if (i % 2 == 0) hk_site_count_free(site, &kOne, i);
-      }
-    });
-  }
-  for (std::thread &thread : threads) thread.join();
-  EXPECT_EQ(CountSites(), kStacks);
-  for (unsigned i = 0; i < kStacks; i++) {
-    hk_site_t *site = SiteOf({i + 1, 99});
-    ASSERT_EQ(Allocated(site).samples, kThreads * kRounds) << i;
-    ASSERT_EQ(InUse(site).samples, i % 2 == 0 ? 0u : kThreads * kRounds) << i;
-  }
-}
-
-// With the next start of the profile.
-HK_FRESH_TEST(Site, WhatWasAllocatedBeginsAnew) {
-  hk_site_t *site = SiteOf({1, 2, 3});
-  for (int i = 0; i < 3; i++) hk_site_count_alloc(site, &kOne);
-  hk_site_count_free(site, &kOne, 5);
-  EXPECT_EQ(hk_site_lifetime(site, 3), 1u);
-  hk_site_begin_all();
-  EXPECT_EQ(Allocated(site).samples + Allocated(site).objects + Allocated(site).requested_bytes, 0u);
-  EXPECT_EQ(Allocated(site).block_bytes, 0u);
-  EXPECT_EQ(hk_site_lifetime(site, 3), 0u);
-  EXPECT_EQ(InUse(site).samples, 2u) << "those of before";
-  EXPECT_EQ(InUse(site).block_bytes, 224u);
-  hk_site_count_alloc(site, &kOne);
-  hk_site_count_free(site, &kOne, 6);
-  hk_site_count_free(site, &kOne, 7);
-  EXPECT_EQ(Allocated(site).objects, 1u);
-  EXPECT_EQ(Allocated(site).requested_bytes, 100u);
-  EXPECT_EQ(hk_site_lifetime(site, 3), 2u) << "of which one was sampled before";
-  EXPECT_EQ(InUse(site).samples, 1u);
-}
-
 // Two threads that come with a new stack at the same moment, again and again.
 HK_FRESH_TEST(Site, TwoThreadsMeetWithOneStack) {
   static const auto rounds = static_cast<unsigned>(hk_test::Scaled(5000, 200)); /* each waits for both threads */
@@ -326,7 +215,7 @@ HK_FRESH_TEST(Site, TwoThreadsMeetWithOneStack) {
     for (unsigned i = 0; i < rounds; i++) {
       arrived++;
       while (arrived < 2 * (i + 1)) std::this_thread::yield();
-      hk_site_count_alloc(SiteOf({i + 1, 98}), &kOne);
+      hk_site_sums_count_alloc(SiteOf({i + 1, 98}), &kOne);
     }
   };
   std::thread other(run);

@@ -23,6 +23,7 @@ set(unit_tests_on_real_os
 # These run the library's start-up code before main, as a program does that links the whole core.
 set(unit_tests_with_start
     sample_countdown_test
+    sample_mark_test
     guard_chance_test
     describe_test
     local_socket_test

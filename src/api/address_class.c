@@ -113,19 +113,10 @@ static hk_address_class_t class_of_whole(uintptr_t address) {
   }
 }
 
-/* Finds the live sample in a block. It begins a power of two of bytes behind the start of the block. */
-static bool find_sample(const hk_address_class_t *where, hk_sample_t *sample) {
-  for (size_t offset = HK_BLOCK_ALIGNMENT; offset < where->bytes; offset *= 2) {
-    bool is_live = hk_sample_hook_find(where->start + offset, sample) == hk_sample_live;
-    if (is_live && sample->offset == offset) return true;
-  }
-  return false;
-}
-
 hk_address_class_t hk_address_class_of(uintptr_t address) {
   hk_address_class_t where = class_of_whole(address);
   hk_sample_t sample;
-  if (where.kind != hk_address_live_block || !find_sample(&where, &sample)) return where;
+  if (where.kind != hk_address_live_block || !hk_sample_hook_find_in(where.start, where.bytes, &sample)) return where;
   if (address < sample.address) {
     where.kind = hk_address_before_sample;
     where.bytes = sample.offset;

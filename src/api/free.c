@@ -14,7 +14,7 @@
 #include "heap/mid.h"
 #include "heap/part.h"
 #include "heap/remote.h"
-#include "heap/span.h"
+#include "heap/sample_mark.h"
 #include "heap/spare.h"
 #include "policy/stat.h"
 #include "space/large.h"
@@ -123,7 +123,7 @@ static HK_NOINLINE void free_unusual(void *block) {
 /* Returns whether the block is plausibly a live small block: by the fast path's tests. */
 HK_INLINE bool is_plausibly_live(const hk_slab_t *slab, const void *block) {
   return hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) && (uintptr_t)block >> HK_ADDRESS_BITS == 0 &&
-         !hk_block_looks_free(block);
+         !hk_block_may_look_free(block);
 }
 
 /* is_plausibly_live for a block of another thread: `owner` is a heap. */
@@ -143,7 +143,8 @@ HK_INLINE bool free_own(hk_slab_t *slab, hk_block_t *block) {
 
 /* Frees a block that is in no span: most often a run. */
 static HK_NOINLINE void free_unowned(void *block, hk_slab_t *slab) {
-  if (hk_slab_state(slab) == hk_slab_run && (uintptr_t)block == hk_slab_start(slab) && free_run(slab)) return;
+  bool is_run = hk_slab_state(slab) == hk_slab_run && (uintptr_t)block == hk_slab_start(slab);
+  if (HK_LIKELY(is_run && !hk_sample_mark_is_on_larger(slab)) && free_run(slab)) return;
   free_unusual(block);
 }
 
@@ -186,9 +187,9 @@ void hk_free_countdown_over(hk_slab_t *slab) {
 
 /* ---- A hardened build. */
 
-/* Reports a block that is not in use, or whose canary is damaged. */
+/* Reports a block that is not in use or holds a sample, or whose canary is damaged. */
 static HK_COLD void report_hardened(const hk_slab_t *slab, void *block) {
-  if (hk_span_has_block(slab->head, block) && hk_live_bit_is_set(hk_live_bit_of(block))) {
+  if (hk_verify(block).verdict == hk_verdict_live) {
     hk_misuse_overflow(block, slab->block_bytes - HK_CANARY_BYTES);
   } else {
     hk_misuse_address(hk_act_free, block);

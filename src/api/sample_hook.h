@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/units.h"
 
 HK_C_BEGIN
 
@@ -47,13 +48,14 @@ hk_site_t *hk_sample_hook_site(void);
 /* Prefetches what the next hk_sample_hook_note of the thread will read. */
 void hk_sample_hook_prefetch(void);
 
-/* Enters the sample at `address`, `offset` bytes behind the start of its block. `bytes` is the size of the block that
- * an unsampled request would have got. A weight of 0 stands for nothing; such a sample is entered so that it can be
- * freed. Returns false when there is no room. */
+/* Enters the sample at `address`, `offset` bytes behind the start of its block, and marks the block
+ * (heap/sample_mark.h), where `offset` is not 0. `bytes` is the size of the block that an unsampled request would have
+ * got. A weight of 0 stands for nothing; such a sample is entered so that it can be freed. Returns false when there is
+ * no room. */
 bool hk_sample_hook_note(uintptr_t address, size_t offset, size_t requested, size_t bytes, uint64_t weight_q16);
 
-/* Removes a sample that is about to be freed, or to change its place or size (`is_freed` is false). Returns false when
- * another thread has removed it. */
+/* Removes a sample that is about to be freed, or to change its place or size (`is_freed` is false), and the mark of its
+ * block. Returns false when another thread has removed it. */
 bool hk_sample_hook_forget(uintptr_t address, bool is_freed);
 
 struct hk_named;
@@ -71,6 +73,16 @@ void hk_sample_hook_forget_code(void);
 /* Looks up any value, and fills `*sample` for a live or freed sample. While another thread frees the sample, either
  * state may be returned. */
 hk_sample_life_t hk_sample_hook_find(uintptr_t address, hk_sample_t *sample);
+
+/* Finds the live sample in a block of `bytes` bytes. It begins a power of two of bytes behind the start of the block.
+ * Returns false when there is none. */
+HK_INLINE bool hk_sample_hook_find_in(uintptr_t start, size_t bytes, hk_sample_t *sample) {
+  for (size_t offset = HK_BLOCK_ALIGNMENT; offset < bytes; offset *= 2) {
+    bool is_live = hk_sample_hook_find(start + offset, sample) == hk_sample_live;
+    if (is_live && sample->offset == offset) return true;
+  }
+  return false;
+}
 
 HK_C_END
 

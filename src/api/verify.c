@@ -4,6 +4,7 @@
 #include "api/sample_hook.h"
 #include "hakmem/hakmem.h"
 #include "heap/named.h"
+#include "heap/sample_mark.h"
 #include "heap/search.h"
 #include "heap/span.h"
 #include "heap/thread.h"
@@ -156,11 +157,23 @@ static bool find_guarded(uintptr_t value, hk_finding_t *finding) {
   return true;
 }
 
+/* Returns whether a live block holds a sample. The block's memory is read only where it stays. */
+static bool holds_sample(const hk_finding_t *finding, stay_t stay) {
+  hk_sample_t sample;
+  bool may_hold = stay == may_go || hk_sample_mark_may_be_on(finding->slab, (void *)finding->start);
+  return HK_UNLIKELY(may_hold) && hk_sample_hook_find_in(finding->start, finding->bytes, &sample);
+}
+
 /* The address of a sampled block is no block's start. So it is looked up where the descriptors say "interior", and also
- * where they say "foreign": with a large alignment, a large block has no descriptor there. Inline: a small program has
- * the code for one `stay` alone resident. */
+ * where they say "foreign": with a large alignment, a large block has no descriptor there. The start of the block that
+ * holds it is not the program's, and counts as inside that block. Inline: a small program has the code for one `stay`
+ * alone resident. */
 HK_INLINE hk_finding_t verify(const void *address, stay_t stay) {
   hk_finding_t finding = verify_unsampled(address, stay);
+  if (finding.verdict == hk_verdict_live && holds_sample(&finding, stay)) {
+    finding.verdict = hk_verdict_interior;
+    return finding;
+  }
   if (finding.verdict != hk_verdict_interior && finding.verdict != hk_verdict_foreign) return finding;
   bool may_be_guarded = finding.verdict == hk_verdict_foreign && hk_guard_slot_has_pool();
   if (HK_UNLIKELY(may_be_guarded) && find_guarded((uintptr_t)address, &finding)) return finding;

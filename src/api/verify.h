@@ -10,10 +10,10 @@
 #include "space/slab.h"
 
 typedef enum {
-  hk_verdict_live,       /* the start of a live block, or the address of a live sampled one */
+  hk_verdict_live,       /* the start of a live block that holds no sample, or the address of a live sampled one */
   hk_verdict_free_block, /* the start of a free block of `bytes` */
   hk_verdict_free,       /* in free slabs, or in a free extent */
-  hk_verdict_interior,   /* inside a block that begins at `start` */
+  hk_verdict_interior,   /* inside a block that begins at `start`; also at `start`, where the block holds a sample */
   hk_verdict_slab_end,   /* behind the last block of a span's slab, where no whole block fits */
   hk_verdict_foreign     /* outside hakmem's memory */
 } hk_verdict_t;

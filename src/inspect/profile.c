@@ -7,6 +7,7 @@
 #include "heap/detach.h"
 #include "heap/named.h"
 #include "heap/part.h"
+#include "heap/sample_mark.h"
 #include "inspect/probe.h"
 #include "os/os.h"
 #include "policy/option.h"
@@ -155,6 +156,7 @@ bool hk_sample_hook_note(uintptr_t address, size_t offset, size_t requested, siz
   };
   bool was_inside = go_in();
   bool entered = enter(&sample);
+  if (entered && offset != 0) hk_sample_mark_set((void *)(address - offset));
   go_out(was_inside);
   return entered;
 }
@@ -169,6 +171,7 @@ void hk_sample_hook_forget_named(const hk_named_t *named) { hk_sample_visit(forg
 bool hk_sample_hook_forget(uintptr_t address, bool is_freed) {
   hk_sample_t sample;
   if (!hk_sample_leave(address, is_freed, &sample)) return false;
+  if (sample.offset != 0) hk_sample_mark_clear((void *)(address - sample.offset));
   if (sample.weight.weight_q16 == 0) return true;
   hk_probe_free(address);
   hk_site_sums_count_free(sample.site, &sample.weight, hk_subtract_to_zero(hk_os_coarse_ms(), sample.born_ms));

@@ -2,7 +2,7 @@
  *
  * heap/sample_countdown.h chooses the requests to sample. A sampled block is an ordinary one, a little longer. Its
  * address is not where the block starts. So every use of the address reaches api/verify.h, which looks samples up, and
- * no other code tests for them.
+ * no other code tests for them. The block is marked, so that a use of its start gets there too (heap/sample_mark.h).
  */
 #ifndef HK_INSPECT_PROFILE_H
 #define HK_INSPECT_PROFILE_H

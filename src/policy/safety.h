@@ -69,10 +69,13 @@ HK_INLINE uintptr_t hk_fold_product(uintptr_t a, uintptr_t b) {
 #define HK_CANARY_UNSHRUNK ((uintptr_t)1 << 9)
 #define HK_CANARY_NOTES (HK_CANARY_RESIZED | HK_CANARY_UNSHRUNK)
 
+/* The bit of a canary that is set while the block holds a sample (heap/sample_mark.h). Such a canary is not whole. */
+#define HK_CANARY_SAMPLE ((uintptr_t)1 << 10)
+
 /* Returns the canary of a small block in a hardened build. Its byte at the lowest address is zero: a text that has no
- * end of its own ends there. HK_CANARY_NOTES are clear. */
+ * end of its own ends there. HK_CANARY_NOTES and HK_CANARY_SAMPLE are clear. */
 HK_INLINE uintptr_t hk_canary_of(const void *block) {
-  return hk_fold_product((uintptr_t)block ^ hk_keys.canary, hk_keys.link) << 10;
+  return hk_fold_product((uintptr_t)block ^ hk_keys.canary, hk_keys.link) << 11;
 }
 
 #if HK_SAFETY
@@ -151,6 +154,12 @@ HK_INLINE bool hk_block_may_look_free(const hk_block_t *block) {
   return block->seal >> HK_SEAL_TOP_SHIFT == HK_SEAL_TOP;
 }
 
+/* Lets a block that is in use pass hk_block_may_look_free. It does not look free: its words are equal. */
+HK_INLINE void hk_block_let_look_free(hk_block_t *block) {
+  uintptr_t top = HK_SEAL_TOP << HK_SEAL_TOP_SHIFT;
+  *block = (hk_block_t){(hk_block_t *)top, top};
+}
+
 /* Returns the bits of an address that the region map uses, so that any value can be looked up. */
 HK_INLINE uintptr_t hk_address_bits(uintptr_t address) {
   return address << (64 - HK_ADDRESS_BITS) >> (64 - HK_ADDRESS_BITS);
@@ -179,6 +188,7 @@ HK_INLINE bool hk_block_looks_free(const hk_block_t *block) {
   return false;
 }
 HK_INLINE bool hk_block_may_look_free(const hk_block_t *block) { return hk_block_looks_free(block); }
+HK_INLINE void hk_block_let_look_free(hk_block_t *block) { (void)block; }
 HK_INLINE uintptr_t hk_address_bits(uintptr_t address) { return address; }
 HK_INLINE bool hk_start_is_plausible(uint64_t offset, uint64_t inverse) {
   (void)offset;

@@ -30,6 +30,9 @@
 #include "base/units.h"
 #include "policy/safety.h"
 
+/* block_bytes of a run or a large block that holds a sample (heap/sample_mark.h): the size of no block. */
+#define HK_SLAB_HOLDS_SAMPLE 1u
+
 /* Opaque here: a heap's address says which heap owns a slab. */
 typedef struct hk_heap hk_heap_t;
 struct hk_superslab;
@@ -93,9 +96,11 @@ typedef struct hk_slab {
     uint8_t class_index;
     bool is_open; /* of a large block (space/large_fill.h) */
   };
-  uint8_t slab_count;   /* of a span or run, in its head */
-  bool zero;            /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
-  uint32_t block_bytes; /* of a span; after its end it stays until a run begins at this slab, which sets 0 */
+  uint8_t slab_count; /* of a span or run, in its head */
+  bool zero;          /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
+  /* Of a span; after its end it stays until a run begins at this slab, which sets 0. HK_SLAB_HOLDS_SAMPLE: of a run or
+   * a large block that holds a sample. */
+  uint32_t block_bytes;
   union {
     bool moved;   /* head of a span: blocks may be on their way to an earlier owner */
     bool is_lone; /* of a large block in a hardened build: a mapping of its own (space/lone_mapping.h) */

@@ -44,9 +44,9 @@ enum { kept_max = 600, after_count = 200 };
 static struct kept { uintptr_t start, end; } kept[kept_max];
 static int kept_count;
 
-/* A new block that stays in use to the end. */
-static inline void *keep(size_t size) {
-  char *block = (char *)malloc(size);
+/* Lets a block stay in use to the end. Returns it. */
+static inline void *keep_this(void *start, size_t size) {
+  char *block = (char *)start;
   if (block == NULL) _exit(91);
   size_t edge = size < 64 ? size : 64;
   memset(block, 0x5a, edge);
@@ -55,6 +55,9 @@ static inline void *keep(size_t size) {
   kept[kept_count++] = (struct kept){(uintptr_t)block, (uintptr_t)block + size};
   return block;
 }
+
+/* A new block that stays in use to the end. */
+static inline void *keep(size_t size) { return keep_this(malloc(size), size); }
 
 static inline void keep_many(int count, size_t size) {
   while (count-- > 0) (void)keep(size);

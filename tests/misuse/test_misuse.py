@@ -31,6 +31,7 @@ FREE_RANGE = "{bad} lies in memory that is free already"
 INTERIOR = "{bad} is {offset} bytes into a block of {bytes} bytes at {start}, which is in use"
 INTERIOR_FREE = "{bad} is {offset} bytes into a block of {bytes} bytes at {start}, which is free"
 BEFORE_SAMPLED = "{bad} is in the 16 bytes before the sampled block at {start}"
+BEFORE_ALIGNED_SAMPLED = "{bad} is in the 64 bytes before the sampled block at {start}"
 FOREIGN = "{bad} is not in hakmem's memory"
 BEHIND = "{bad} is not in hakmem's memory, {past} bytes past the end of a live block of {bytes} bytes at {start}"
 SLAB_END = (
@@ -94,6 +95,9 @@ CASES = {
     "free_interior_middle": ([1000, *MID, *RUN, *BIG], always("invalid-free", INTERIOR)),
     "free_interior_sampled": (ALL, always("invalid-free", INTERIOR)),
     "free_before_sampled": (ALL, always("invalid-free", BEFORE_SAMPLED)),
+    "free_sampled_holder": (ALL, always("invalid-free", BEFORE_SAMPLED)),
+    "free_sampled_holder_remote": (ALL, always("invalid-free", BEFORE_SAMPLED)),
+    "free_aligned_sampled_holder": (ALL, always("invalid-free", BEFORE_ALIGNED_SAMPLED)),
     "free_interior_freed": (SMALL[1:], always("invalid-free", INTERIOR_FREE)),
     "free_slab_end": ([48, 1008], always("invalid-free", SLAB_END)),
     "free_behind_big": (BIG, always("invalid-free", BEHIND)),
@@ -105,6 +109,8 @@ CASES = {
     "realloc_freed": (ALL, use_after_free),
     "realloc_interior": (INTERIOR_16, always("invalid-pointer", INTERIOR)),
     "realloc_foreign": (ALL, always("invalid-pointer", FOREIGN)),
+    "realloc_sampled_holder": (ALL, always("invalid-pointer", BEFORE_SAMPLED)),
+    "usable_size_sampled_holder": (ALL, always("invalid-pointer", BEFORE_SAMPLED)),
     "usable_size_freed": (ALL, use_after_free),
     "usable_size_interior": (INTERIOR_16, always("invalid-pointer", INTERIOR)),
     "damaged_next": (SMALL, always("damaged-block", DAMAGED)),

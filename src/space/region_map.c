@@ -167,12 +167,10 @@ hk_slab_t *hk_region_map_find(size_t *region) {
   return NULL;
 }
 
-/* Chosen: how far below an address the start of its large block is searched for. */
-#define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
-
+/* A large block has leaves in all its regions, so the search ends at a region without one. */
 hk_slab_t *hk_region_map_find_below(uintptr_t address, uintptr_t *start) {
   uintptr_t unit = hk_align_down(address, HK_SLAB_BYTES);
-  for (unsigned steps = 0; steps < LOOK_BACK_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
+  for (; unit >= HK_SLAB_BYTES && leaf_of(unit >> HK_REGION_SHIFT) != NULL; unit -= HK_SLAB_BYTES) {
     hk_slab_t *slab = hk_slab_of_any(unit);
     if (hk_slab_state(slab) == hk_slab_none) continue;
     *start = unit;

@@ -124,9 +124,9 @@ void hk_region_map_note_superslab(uintptr_t start);
 hk_slab_t *hk_region_map_find(size_t *region);
 
 /* Returns the descriptor of the slabs that `address` lies in, for an address whose own slab has none: only the first
- * slab of a large block has one, and the first and the last slab of a free extent. Searches downwards, 2 GiB at the
- * most, for the first descriptor, and returns it if its bytes reach up to the address; they begin at `*start`. Else
- * NULL. Any thread, no lock. */
+ * slab of a large block has one, and the first and the last slab of a free extent. Searches downwards for the first
+ * descriptor, and returns it if its bytes reach up to the address; they begin at `*start`. Else NULL. Slow in and
+ * behind a block of many GiB. Any thread, no lock. */
 hk_slab_t *hk_region_map_find_below(uintptr_t address, uintptr_t *start);
 
 /* Returns the resident bytes of the map, as far as they were written to. It examines the whole map, so call it seldom.

@@ -328,12 +328,15 @@ HK_FRESH_TEST(Verify, WhatLiesBehindAFreeExtentIsForeign) {
 }
 
 HK_FRESH_TEST(Verify, ALargeBlockIsFoundFromAnotherRegionToo) {
-  constexpr size_t kBytes = HK_GIB + 4 * HK_MIB; /* ends in another region than it begins */
+  constexpr size_t kBytes = 9 * HK_GIB + 4 * HK_MIB;
   char *big = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
   ASSERT_NE(big, nullptr);
-  hk_finding_t finding = hk_verify_thoroughly(big + kBytes - 1);
-  EXPECT_EQ(finding.verdict, hk_verdict_interior);
-  EXPECT_EQ(finding.start, AddressOf(big));
+  for (size_t offset : {HK_GIB, 2 * HK_GIB, 2 * HK_GIB + HK_SLAB_BYTES, kBytes - 1}) {
+    hk_finding_t finding = hk_verify_thoroughly(big + offset);
+    EXPECT_EQ(finding.verdict, hk_verdict_interior) << offset;
+    EXPECT_EQ(finding.start, AddressOf(big)) << offset;
+  }
+  ExpectForeign(AddressOf(big) + kBytes);
 }
 
 HK_FRESH_TEST(Verify, WhatIsFoundBelowMustReachUpToTheAddress) {

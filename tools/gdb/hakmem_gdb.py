@@ -28,7 +28,6 @@ LIVE_WORD_SHIFT = 10
 
 # The words of the library's own texts.
 NEAR_BYTES = 64
-REGIONS_BACK = 2
 
 
 def read(address: int, count: int) -> bytes:
@@ -171,13 +170,13 @@ class Finder:
         return bool(following ^ seal == read_word(self.layout.secret))
 
     def in_big(self, address: int, unit: int) -> AddressClass:
-        """Finds a large block's first slab, the only one with a descriptor: the next one below."""
+        """Finds a large block's first slab, the only one with a descriptor: the next one below. Each of the block's
+        regions has a leaf."""
         layout = self.layout
         size, state_at = layout.number["slab.size"], layout.number["slab.state"]
         nothing = AddressClass("none", unit)
         at = unit
-        for _ in range(REGIONS_BACK):
-            leaf = layout.leaf(at)
+        while at >= 0 and (leaf := layout.leaf(at)) != layout.region_map:
             count = (layout.slab_of(at) - leaf) // size + 1
             states = read(leaf, count * size)[state_at::size]
             for index in reversed(range(count)):
@@ -186,8 +185,6 @@ class Finder:
                         leaf + index * size, states[index], at - (count - 1 - index) * layout.slab_bytes, address
                     )
             at -= count * layout.slab_bytes
-            if at < 0:
-                break
         return nothing
 
     def reaching(self, slab: int, state: int, start: int, address: int) -> AddressClass:

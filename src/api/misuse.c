@@ -55,14 +55,14 @@ static void add_address(hk_format_t *message, uintptr_t address) {
 static void describe_inside(hk_format_t *message, uintptr_t address, const hk_finding_t *finding) {
   hk_address_class_t where = hk_address_class_of(address);
   if (where.kind == hk_address_before_sample) {
-    hk_format_print(message, "%p is in the %u bytes before the sampled block at %p", address, (uint64_t)where.bytes,
+    hk_format_print(message, "%p is in the %n before the sampled block at %p", address, (uint64_t)where.bytes,
                     where.start + where.bytes);
     return;
   }
   bool is_sampled = where.offset != 0 && where.start == finding->start + where.offset; /* else freed meanwhile */
   size_t offset = is_sampled ? where.offset : 0;
   uintptr_t start = finding->start + offset;
-  hk_format_print(message, "%p is %u bytes into a block of %u bytes at %p", address, (uint64_t)(address - start),
+  hk_format_print(message, "%p is %n into a block of %n at %p", address, (uint64_t)(address - start),
                   (uint64_t)(finding->bytes - offset), start);
   add_address(message, address);
 }
@@ -71,7 +71,7 @@ static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t
   uint64_t bytes = finding->bytes;
   switch (finding->verdict) {
     case hk_verdict_free_block:
-      hk_format_print(message, "%p is a block of %u bytes that is free already", address, bytes);
+      hk_format_print(message, "%p is a block of %n that is free already", address, bytes);
       break;
     case hk_verdict_free:
       hk_format_print(message, "%p lies in memory that is free already", address);
@@ -109,16 +109,15 @@ void hk_misuse_address(hk_act_t act, const void *address) {
 void hk_misuse_overflow(const void *block, size_t bytes) {
   message_t message;
   begin(&message, "overflow");
-  hk_format_print(&message.format, "block %p of %u bytes was written to behind its end", (uintptr_t)block,
-                  (uint64_t)bytes);
+  hk_format_print(&message.format, "block %p of %n was written to behind its end", (uintptr_t)block, (uint64_t)bytes);
   finish(&message);
 }
 
 void hk_misuse_wrong_size(const void *block, size_t bytes, const size_t *alignment, size_t size) {
   message_t message;
   begin(&message, "wrong-size");
-  hk_format_print(&message.format, "%p is a block of %u bytes, and was freed as one of %u bytes", (uintptr_t)block,
-                  (uint64_t)bytes, (uint64_t)size);
+  hk_format_print(&message.format, "%p is a block of %n, and was freed as one of %n", (uintptr_t)block, (uint64_t)bytes,
+                  (uint64_t)size);
   if (alignment != NULL) hk_format_print(&message.format, " with an alignment of %u", (uint64_t)*alignment);
   finish(&message);
 }
@@ -128,7 +127,7 @@ void hk_misuse_damage(const void *block) {
   message_t message;
   begin(&message, "damaged-block");
   if (finding.bytes != 0) {
-    hk_format_print(&message.format, "free block %p of %u bytes was written to after it was freed", (uintptr_t)block,
+    hk_format_print(&message.format, "free block %p of %n was written to after it was freed", (uintptr_t)block,
                     (uint64_t)finding.bytes);
   } else {
     hk_format_print(&message.format, "a list of free blocks leads to %p, which is no block", (uintptr_t)block);

@@ -49,7 +49,7 @@ bool hk_guard_report(const hk_guard_event_t *event, bool is_quiet) {
   char text[160];
   hk_format_t line;
   hk_format_init(&line, text, sizeof text);
-  hk_format_print(&line, "hakmem: guard: memory error at %p, beside or in a block of %u bytes at %p\n", event->address,
+  hk_format_print(&line, "hakmem: guard: memory error at %p, beside or in a block of %n at %p\n", event->address,
                   (uint64_t)event->block.bytes, event->block.start);
   if (!is_quiet) hk_os_write_stderr(line.text, line.length);
   return true;

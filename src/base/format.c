@@ -118,6 +118,9 @@ void hk_format_print(hk_format_t *format, const char *pattern, ...) {
       case 'p':
         hk_format_hex(format, va_arg(arguments, uintptr_t));
         break;
+      case 'n':
+        hk_format_count(format, va_arg(arguments, uint64_t), "byte");
+        break;
       case 'b':
         hk_format_bytes(format, va_arg(arguments, uint64_t));
         break;

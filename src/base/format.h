@@ -43,7 +43,8 @@ void hk_format_count(hk_format_t *format, uint64_t count, const char *noun);
 void hk_format_pad(hk_format_t *format, size_t column);
 
 /* Appends the pattern with its arguments: %s (text), %u (uint64_t in decimal), %p (uintptr_t in hex), %b (uint64_t as
- * hk_format_bytes prints it), %%. Each argument must have exactly that type. */
+ * hk_format_bytes prints it), %n (uint64_t as a number of bytes: "1 byte", "2000 bytes"), %%. Each argument must have
+ * exactly that type. */
 void hk_format_print(hk_format_t *format, const char *pattern, ...);
 
 HK_C_END

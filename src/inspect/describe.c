@@ -38,12 +38,12 @@ static void describe_block(hk_format_t *out, uintptr_t address, const hk_address
   if (address == where->start) {
     hk_format_text(out, "the start of ");
   } else {
-    hk_format_print(out, "%u bytes into ", (uint64_t)(address - where->start));
+    hk_format_print(out, "%n into ", (uint64_t)(address - where->start));
   }
   if (where->kind == hk_address_uncarved) {
-    hk_format_print(out, "a block of %u bytes", (uint64_t)where->bytes);
+    hk_format_print(out, "a block of %n", (uint64_t)where->bytes);
   } else {
-    hk_format_print(out, "a %s block of %u bytes", state_text(where->kind), (uint64_t)where->bytes);
+    hk_format_print(out, "a %s block of %n", state_text(where->kind), (uint64_t)where->bytes);
   }
   if (address != where->start) hk_format_print(out, " at %p", where->start);
   if (where->kind == hk_address_uncarved) hk_format_text(out, " that was never handed out");
@@ -53,7 +53,7 @@ static void describe_outside(hk_format_t *out, uintptr_t address) {
   if (address == 0) {
     hk_format_text(out, "NULL");
   } else if (address < NULL_PAGES_BYTES) {
-    hk_format_print(out, "NULL plus %u bytes, which is never mapped", (uint64_t)address);
+    hk_format_print(out, "NULL plus %n, which is never mapped", (uint64_t)address);
   } else if (address >> HK_ADDRESS_BITS != 0) {
     hk_format_text(out, "not an address that a program can have");
   } else {
@@ -67,7 +67,7 @@ void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_address
   if (is_in_block(where) && address - where->start >= NEAR_BYTES) return;
   hk_address_class_t before = hk_address_class_before(where);
   if (before.kind == hk_address_foreign) return;
-  hk_format_print(out, ", %u bytes past the end of a %s block of %u bytes at %p",
+  hk_format_print(out, ", %n past the end of a %s block of %n at %p",
                   (uint64_t)(address - (before.start + before.bytes)), state_text(before.kind), (uint64_t)before.bytes,
                   before.start);
 }
@@ -152,7 +152,7 @@ static void describe_file(hk_format_t *out, const char *path) {
 static HK_NOINLINE void describe_sample(hk_format_t *out, const hk_address_class_t *where) {
   if (where->offset == 0) return;
   const hk_sample_t *sample = &where->sample;
-  hk_format_print(out, ", sampled: %u bytes requested %u ms ago", sample->weight.requested_bytes,
+  hk_format_print(out, ", sampled: %n requested %u ms ago", sample->weight.requested_bytes,
                   hk_subtract_to_zero(hk_os_coarse_ms(), sample->born_ms));
   if (sample->site == NULL || sample->site->frame_count == 0) return;
   hk_call_place_t places[CALLS_MAX];
@@ -175,11 +175,11 @@ static HK_NOINLINE void describe_sample(hk_format_t *out, const hk_address_class
 void hk_describe_distance(hk_format_t *out, uintptr_t address, uintptr_t start, size_t bytes) {
   uintptr_t end = start + bytes;
   if (address < start) {
-    hk_format_print(out, "%u bytes before the start of", (uint64_t)(start - address));
+    hk_format_print(out, "%n before the start of", (uint64_t)(start - address));
   } else if (address >= end) {
-    hk_format_print(out, "%u bytes past the end of", (uint64_t)(address - end));
+    hk_format_print(out, "%n past the end of", (uint64_t)(address - end));
   } else {
-    hk_format_print(out, "%u bytes into", (uint64_t)(address - start));
+    hk_format_print(out, "%n into", (uint64_t)(address - start));
   }
 }
 
@@ -199,7 +199,7 @@ static void describe_guarded(hk_format_t *out, uintptr_t address, const hk_guard
   } else {
     hk_describe_distance(out, address, block->start, block->bytes);
   }
-  hk_format_print(out, " a %s block of %u bytes", is_freed ? "free" : "live", (uint64_t)block->bytes);
+  hk_format_print(out, " a %s block of %n", is_freed ? "free" : "live", (uint64_t)block->bytes);
   if (address != block->start) hk_format_print(out, " at %p", block->start);
   const hk_guard_deed_t *last = is_freed ? &block->freed : &block->allocated;
   hk_format_print(out, " (guarded, %s by thread %u %u ms ago)", is_freed ? "freed" : "allocated", last->thread,
@@ -219,8 +219,7 @@ void hk_describe(hk_format_t *out, uintptr_t address) {
   } else if (where.kind == hk_address_free) {
     hk_format_text(out, "in free memory");
   } else if (where.kind == hk_address_before_sample) {
-    hk_format_print(out, "in the %u bytes before the sampled block at %p", (uint64_t)where.bytes,
-                    where.start + where.bytes);
+    hk_format_print(out, "in the %n before the sampled block at %p", (uint64_t)where.bytes, where.start + where.bytes);
   } else if (where.kind == hk_address_slab_end) {
     hk_format_text(out, "behind the last block of a slab");
   } else {

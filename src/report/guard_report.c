@@ -131,7 +131,7 @@ static void say_block(hk_format_t *out, const hk_guard_event_t *event) {
   const hk_guard_view_t *block = &event->block;
   const char *state = block->state == hk_guard_freed ? "freed" : "live";
   hk_describe_distance(out, event->address, block->start, block->bytes);
-  hk_format_print(out, " a %s block of %u bytes at %p", state, (uint64_t)block->bytes, block->start);
+  hk_format_print(out, " a %s block of %n at %p", state, (uint64_t)block->bytes, block->start);
 }
 
 static void say_what(hk_format_t *out, const hk_guard_event_t *event) {

@@ -48,8 +48,7 @@ static const char *runs_already(void) {
   hk_profile_facts_t facts = hk_profile_facts();
   hk_format_t text;
   hk_format_init(&text, reason, sizeof reason);
-  hk_format_print(&text,
-                  "a profile is already running, for %u s, with a sample for each %u bytes; it continues unchanged",
+  hk_format_print(&text, "a profile is already running, for %u s, with a sample for each %n; it continues unchanged",
                   facts.duration_ns / (1000 * NS_PER_MS), facts.rate_bytes);
   return reason;
 }

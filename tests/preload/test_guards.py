@@ -33,8 +33,8 @@ KINDS = {
 }
 FIRST = re.compile(
     r"hakmem: (?P<kind>[a-z-]+): (?P<act>[a-z_ ]+) (?P<address>0x[0-9a-f]+), (found at the block's free: )?"
-    r"(?P<distance>\d+) bytes (?P<where>into|before the start of|past the end of) a (?P<state>live|freed) block of "
-    r"(?P<bytes>\d+) bytes at (?P<start>0x[0-9a-f]+) \(see: hakmem help (?P<help>[a-z-]+)\)"
+    r"(?P<distance>\d+) bytes? (?P<where>into|before the start of|past the end of) a (?P<state>live|freed) block of "
+    r"(?P<bytes>\d+) bytes? at (?P<start>0x[0-9a-f]+) \(see: hakmem help (?P<help>[a-z-]+)\)"
 )
 CALL = re.compile(r"hakmem:   #\d+ 0x[0-9a-f]+ (?P<path>\S+)\+0x[0-9a-f]+")
 

@@ -77,7 +77,7 @@ HK_FRESH_TEST(Describe, AGuardedBlockLiveAndFreed) {
   std::string live = " (guarded, allocated by thread 11 3 ms ago)";
   EXPECT_EQ(Describe(start), Is(start, "the start of a live block of 40 bytes" + live));
   EXPECT_EQ(Describe(start + 39), Is(start + 39, "39 bytes into a live block of 40 bytes" + at + live));
-  EXPECT_EQ(Describe(start + 41), Is(start + 41, "1 bytes past the end of a live block of 40 bytes" + at + live));
+  EXPECT_EQ(Describe(start + 41), Is(start + 41, "1 byte past the end of a live block of 40 bytes" + at + live));
   EXPECT_EQ(Describe(start - 2), Is(start - 2, "2 bytes before the start of a live block of 40 bytes" + at + live));
 
   hk_guard_deed_t freed = {.site = nullptr, .thread = 12, .ms = now_ms + 1};
@@ -111,7 +111,7 @@ HK_FRESH_TEST(Describe, ANeighbourIsNamedOnlyNearItsEnd) {
             std::string::npos);
   EXPECT_EQ(Describe(second + 64).find("past the end"), std::string::npos);
   (void)FreeOwn(heap, reinterpret_cast<void *>(first));
-  EXPECT_NE(Describe(second + 1).find(", 1 bytes past the end of a free block of 320 bytes at " + Hex(first)),
+  EXPECT_NE(Describe(second + 1).find(", 1 byte past the end of a free block of 320 bytes at " + Hex(first)),
             std::string::npos);
 }
 

@@ -188,10 +188,11 @@ TEST(Format, PadEndsWithTheBuffer) {
   EXPECT_EQ(text.at(4), '#');
 }
 
-TEST(Format, PrintKnowsItsFourTypes) {
+TEST(Format, PrintKnowsItsTypes) {
   Text text;
-  hk_format_print(&text.format, "[%s] %u %p %b 100%%", "text", uint64_t{42}, uintptr_t{0xff}, uint64_t{2048});
-  EXPECT_EQ(text.str(), "[text] 42 0xff 2.0 KiB 100%");
+  hk_format_print(&text.format, "[%s] %u %p %b %n %n 100%%", "text", uint64_t{42}, uintptr_t{0xff}, uint64_t{2048},
+                  uint64_t{1}, uint64_t{2048});
+  EXPECT_EQ(text.str(), "[text] 42 0xff 2.0 KiB 1 byte 2048 bytes 100%");
 }
 
 TEST(Format, PrintTakesManyArgumentsInOrder) {

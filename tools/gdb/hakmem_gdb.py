@@ -40,6 +40,11 @@ def read_word(address: int) -> int:
     return int(struct.unpack("<Q", read(address, 8))[0])
 
 
+def byte_text(count: int) -> str:
+    """A number of bytes, as the library's texts have it."""
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
 class Layout:
     """The layout of the library's descriptors."""
 
@@ -224,11 +229,11 @@ class Words:
         """The block, or the reason why there is none."""
         if address_class.is_block():
             offset = address - address_class.start
-            where = f"{offset} bytes into" if offset else "the start of"
+            where = f"{byte_text(offset)} into" if offset else "the start of"
             kind = "" if address_class.kind == "uncut" else f"{address_class.kind} "
             at = f" at {address_class.start:#x}" if offset else ""
             history = "" if kind else " that was never handed out"
-            return f"{where} a {kind}block of {address_class.size} bytes{at}{history}"
+            return f"{where} a {kind}block of {byte_text(address_class.size)}{at}{history}"
         if address_class.kind == "range":
             return "in free memory"
         if address_class.kind == "end":
@@ -236,7 +241,7 @@ class Words:
         if address == 0:
             return "NULL"
         if address < self.layout.slab_bytes:
-            return f"NULL plus {address} bytes, which is never mapped"
+            return f"NULL plus {byte_text(address)}, which is never mapped"
         is_address = address >> self.layout.number["address_bits"] == 0
         return "not in hakmem's memory" if is_address else "not an address that a program can have"
 
@@ -251,7 +256,8 @@ class Words:
         if before is None:
             return ""
         past = address - before.start - before.size
-        return f", {past} bytes past the end of a {before.kind} block of {before.size} bytes at {before.start:#x}"
+        there = f"a {before.kind} block of {byte_text(before.size)} at {before.start:#x}"
+        return f", {byte_text(past)} past the end of {there}"
 
     def home(self, address_class: AddressClass) -> str:
         """Its span and that one's heap, its run, or that it is a large block."""

@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "os/os.h"
+#include "os/sandbox.h"
 
 /* Steps over one character, over %p, or over %%, which stands for '%'. Returns whether it was %p. */
 static bool take(const char **next, char *character) {
@@ -80,8 +81,11 @@ const char *hk_output_path_reason(int error) {
     case ENOENT:
     case ENOTDIR:
       return "its folder does not exist";
-    case EACCES:
     case EPERM:
+      /* Of a call that the library leaves out (os/syscall.h), or that the filter has refused. */
+      if (hk_sandbox_may_kill()) return "a system call filter may kill for it (see HAKMEM_SANDBOX)";
+      return "permission denied";
+    case EACCES:
     case EROFS:
       return "permission denied";
     case ENAMETOOLONG:

@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic.h"
+#include "os/sandbox.h"
+
 namespace {
 
 std::string Expand(const std::string &pattern) {
@@ -81,6 +84,14 @@ TEST(OutputPath, SaysWhatAnErrorMeans) {
   EXPECT_STREQ(hk_output_path_reason(ENOSPC), hk_output_path_reason(EFBIG));
   EXPECT_STREQ(hk_output_path_reason(EBADF), "the program has closed it");
   EXPECT_STREQ(hk_output_path_reason(EIO), "the system refuses");
+}
+
+TEST(OutputPath, SaysThatAFilterIsTheReason) {
+  EXPECT_STREQ(hk_output_path_reason(EPERM), "permission denied");
+  hk_store_relaxed(&hk_sandbox_level, hk_sandbox_filtered);
+  EXPECT_STREQ(hk_output_path_reason(EPERM), "a system call filter may kill for it (see HAKMEM_SANDBOX)");
+  EXPECT_STREQ(hk_output_path_reason(EACCES), "permission denied");
+  hk_store_relaxed(&hk_sandbox_level, hk_sandbox_none);
 }
 
 }  // namespace

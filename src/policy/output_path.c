@@ -98,6 +98,8 @@ const char *hk_output_path_reason(int error) {
     case ELOOP:
     case ENXIO:
       return "it is no regular file";
+    case ENOMEM:
+      return "the system refuses memory for it";
     case EBADF:
       return "the program has closed it";
     default:

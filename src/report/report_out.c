@@ -22,26 +22,29 @@
 /* Chosen: room for the report of a few heaps, where address space is rare. */
 #define LEAST_BYTES (256 * HK_KIB)
 
-static void deliver(void (*report)(hk_format_t *out), void (*write)(const char *text, size_t bytes)) {
+/* Returns false when the system refuses memory for the text. */
+static bool deliver(void (*report)(hk_format_t *out), void (*write)(const char *text, size_t bytes)) {
   hk_format_t text;
-  if (!hk_long_text_begin(&text, LEAST_BYTES)) {
-    static const char refusal[] = "hakmem: no report: the system refuses memory for it\n";
-    hk_os_write_stderr(refusal, sizeof refusal - 1);
-    return;
-  }
+  if (!hk_long_text_begin(&text, LEAST_BYTES)) return false;
   report(&text);
   write(text.text, text.length);
   hk_long_text_end(&text);
+  return true;
 }
 
-void hk_report_write(void) { deliver(hk_report_text, hk_os_write_stderr); }
+void hk_report_write(void) {
+  static const char refusal[] = "hakmem: no report: the system refuses memory for it\n";
+  if (!deliver(hk_report_text, hk_os_write_stderr)) hk_os_write_stderr(refusal, sizeof refusal - 1);
+}
 
 void hk_report_write_file(bool is_last) {
   hk_stats_form_t form = hk_stats_file_form();
-  deliver(form == hk_stats_openmetrics  ? hk_report_openmetrics
-          : form == hk_stats_prometheus ? hk_report_prometheus
-                                        : hk_report_json,
-          is_last ? hk_stats_file_finish : hk_stats_file_renew);
+  void (*write)(const char *text, size_t bytes) = is_last ? hk_stats_file_finish : hk_stats_file_renew;
+  bool is_delivered = deliver(form == hk_stats_openmetrics  ? hk_report_openmetrics
+                              : form == hk_stats_prometheus ? hk_report_prometheus
+                                                            : hk_report_json,
+                              write);
+  if (!is_delivered) write(NULL, 0);
 }
 
 /* ---- Start and end of the program. */

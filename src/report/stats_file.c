@@ -1,6 +1,7 @@
 /* report/stats_file.c - L9. See stats_file.h. */
 #include "report/stats_file.h"
 
+#include <errno.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -48,9 +49,13 @@ static bool may_write(void) {
   return found != own && hk_compare_exchange_acquire(&writer, &found, own);
 }
 
+static int write_all(const char *text, size_t bytes) {
+  return text != NULL ? hk_output_file_write(&file, is_ours(), text, bytes) : ENOMEM;
+}
+
 void hk_stats_file_renew(const char *text, size_t bytes) {
   if (!may_write()) return;
-  int error = hk_output_file_write(&file, is_ours(), text, bytes);
+  int error = write_all(text, bytes);
   if (error != 0 && hk_load_relaxed(&complainer) != hk_process_mark()) {
     hk_store_relaxed(&complainer, hk_process_mark());
     hk_output_file_complain(&file, error);
@@ -65,5 +70,5 @@ static void wait_for_writer(void) {
 
 void hk_stats_file_finish(const char *text, size_t bytes) {
   wait_for_writer();
-  hk_output_file_complain(&file, hk_output_file_write(&file, is_ours(), text, bytes));
+  hk_output_file_complain(&file, write_all(text, bytes));
 }

@@ -19,11 +19,12 @@ hk_stats_form_t hk_stats_file_form(void);
 /* At the start: checks that the file can be made. If it cannot, prints a warning, and the file is no longer wanted. */
 void hk_stats_file_check(void);
 
-/* Before the end: writes all of `text`. On the first failure it prints a warning; failures change nothing else. */
+/* Before the end: writes all of `text`, which is NULL where the system refuses memory for it. On the first failure it
+ * prints a warning; failures change nothing else. */
 void hk_stats_file_renew(const char *text, size_t bytes);
 
-/* At the end: writes all of `text`, after which no thread writes the file. On failure it prints a warning and changes
- * nothing else. */
+/* At the end: writes all of `text`, or fails where it is NULL, after which no thread writes the file. On failure it
+ * prints a warning and changes nothing else. */
 void hk_stats_file_finish(const char *text, size_t bytes);
 
 #endif /* HK_REPORT_STATS_FILE_H */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import stat
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any, Callable, Dict
 
 import pytest
 from preload_runner import Runner
-from test_attach import NOBODY, Target, asked, is_over, running, wait_until
+from test_attach import NOBODY, Target, asked, is_over, running, threads, wait_until, waits_of
 
 pytestmark = pytest.mark.usefixtures("hakmem_only")
 Program = Callable[[str], Path]
@@ -125,6 +126,24 @@ def test_every_second(program: Program, runner: Runner, tmp_path: Path) -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert fetch(target) == ""
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_shortage_is_told_once(program: Program, runner: Runner, tmp_path: Path) -> None:
+    """The thread tries again at each interval; then there is memory again, and the end has its file."""
+    file = tmp_path / "stats.json"
+    variables = {"HAKMEM_STATS_INTERVAL": "1", "HAKMEM_STATS_FILE": str(file)}
+    with running([program("attach_target")], runner.library, **variables) as target:
+        wait_until(lambda: is_from(file, target.pid))
+        (serving,) = (number for number, name in threads(target.pid).items() if name == "hakmem-serve")
+        thread = Path(f"/proc/{target.pid}/task/{serving}")
+        before = resource.prlimit(target.pid, resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
+        first = waits_of(thread)
+        wait_until(lambda: waits_of(thread) >= first + 10)  # it wakes at 750 ms too
+        resource.prlimit(target.pid, resource.RLIMIT_AS, before)
+        lines = fetch(target).splitlines()
+    reason = "cannot be written: the system refuses memory for it (see: hakmem help options)"
+    assert len(lines) == 1 and lines[0].startswith("hakmem: warning: HAKMEM_STATS_FILE=") and lines[0].endswith(reason)
+    assert is_from(file, target.pid)
 
 
 def test_readers_never_see_half_a_file(program: Program, runner: Runner, tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ TEST(OutputPath, SaysWhatAnErrorMeans) {
   EXPECT_STREQ(hk_output_path_reason(EROFS), "permission denied");
   EXPECT_STREQ(hk_output_path_reason(ENOSPC), hk_output_path_reason(EFBIG));
   EXPECT_STREQ(hk_output_path_reason(EBADF), "the program has closed it");
+  EXPECT_STREQ(hk_output_path_reason(ENOMEM), "the system refuses memory for it");
   EXPECT_STREQ(hk_output_path_reason(EIO), "the system refuses");
 }
 

@@ -14,18 +14,20 @@ from hakmem.errors import Failure, shown
 LIBRARY = "libhakmem.so"
 FAST_LIBRARY = "libhakmem-fast.so"
 SECURE_LIBRARY = "libhakmem-secure.so"
+# By the name that it was imported by: a folder above it may be a link, to the current release or to another disk.
+_PACKAGE = Path(os.path.abspath(__file__)).parent
 # `make install` makes it a link to the folder hakmem of lib, lib64, or Debian's folder of the processor.
-_NATIVE = Path(__file__).resolve().parent / "native"
+_NATIVE = _PACKAGE / "native"
 _LIBRARY_FOLDERS = (Path("/usr/local/lib"), Path("/usr/lib"))
 
 
 def _find_packaged() -> Path:
     """The built files of an installed package: tools/build_wheel.py puts them there. The link leads from the folders'
-    names: a folder above it, such as /usr/local/share, may be a link itself, to another disk."""
-    named = Path(os.path.abspath(__file__)).parent
-    if _NATIVE.is_symlink() and not _NATIVE.exists():
-        return Path(os.path.normpath(named / os.readlink(_NATIVE)))
-    return _NATIVE
+    names: from another disk, to which /usr/local/share may be a link, no relative way leads back."""
+    if not _NATIVE.is_symlink():
+        return _NATIVE
+    target = Path(os.path.normpath(_PACKAGE / os.readlink(_NATIVE)))
+    return target if target.is_dir() else _NATIVE
 
 
 _PACKAGED = _find_packaged()
@@ -72,36 +74,46 @@ def library_folders_of_prefix() -> List[Path]:
     return [own, own.parent, own.parent / "lib"]
 
 
-def find_built(name: str) -> Optional[Path]:
-    """Returns a built file: that of this package when it was installed with one, else the checkout's."""
+def _built(name: str) -> Optional[Path]:
     root = checkout()
     for folder in [_PACKAGED, *([root / "build" / "release"] if root is not None else [])]:
         if (folder / name).is_file():
-            return (folder / name).resolve()
+            return folder / name
     return None
 
 
-def find_library(name: str = LIBRARY) -> Optional[Path]:
-    """Returns a library: a built file, else one that was installed for all programs."""
-    found = find_built(name)
+def _library(name: str) -> Optional[Path]:
+    found = _built(name)
     if found is not None:
         return found
     for folder in _LIBRARY_FOLDERS:
         if (folder / name).is_file():
-            return (folder / name).resolve()
+            return folder / name
     return known_to_linker().get(name)
+
+
+def find_built(name: str) -> Optional[Path]:
+    """Returns a built file: that of this package when it was installed with one, else the checkout's."""
+    found = _built(name)
+    return found.resolve() if found is not None else None
+
+
+def find_library(name: str = LIBRARY) -> Optional[Path]:
+    """Returns a library: a built file, else one that was installed for all programs."""
+    found = _library(name)
+    return found.resolve() if found is not None else None
 
 
 def require_library(given: Optional[str] = None, name: str = LIBRARY) -> Path:
     """The library to preload, or a Failure that says how to get it."""
-    if given is not None:
-        library = named_library(given)
-    else:
-        found = find_library(name)
-        if found is None:
-            raise Failure(f"{name} was not found: build it with `make lib` in the checkout, or name it by --library")
-        library = found
-    return preloadable(library)
+    return preloadable(named_library(given) if given is not None else _required(name).resolve())
+
+
+def _required(name: str) -> Path:
+    found = _library(name)
+    if found is None:
+        raise Failure(f"{name} was not found: build it with `make lib` in the checkout, or name it by --library")
+    return found
 
 
 def named_library(given: str) -> Path:
@@ -122,8 +134,25 @@ def preloadable(library: Path) -> Path:
     return library
 
 
+def require_lasting(given: Optional[str], name: str) -> Path:
+    """The library to preload, as require_library, by the name that it keeps in later releases: libhakmem.so.0, beside
+    libhakmem.so.0.1.0. Folders that are links keep their names, because an update may lead them elsewhere."""
+    if given is not None:
+        named_library(given)
+        return lasting(preloadable(Path(given).absolute()))
+    return lasting(preloadable(_without_own_links(_required(name))))
+
+
+def _without_own_links(library: Path) -> Path:
+    """The file's name in the folder of the libraries: the tool's folder has links to it."""
+    target = library
+    while target.is_symlink() and not re.search(r"\.so\.\d", target.name):
+        target = Path(os.path.normpath(target.parent / os.readlink(target)))
+    return target if target.exists() and target.samefile(library) else library.resolve()
+
+
 def lasting(library: Path) -> Path:
-    """The library by the name that it keeps in later releases: libhakmem.so.0, beside libhakmem.so.0.1.0."""
+    """The library by the link to its major version, where that is beside it."""
     versioned = re.match(r"(.+\.so\.\d+)\.", library.name)
     if versioned is None:
         return library

@@ -117,22 +117,49 @@ def test_a_missing_package_is_named(tool: Tool, module: str, package: str, words
     assert f"apt-get install python3-{package}" in done.stderr or f"package {package} is missing" in done.stderr
 
 
+def install(library: Path, prefix: Path, share: Path) -> Path:
+    """Installs what the tool needs as `make install` does. Returns its script."""
+    package = share / "hakmem" / "python" / "hakmem"
+    shutil.copytree(CLI / "hakmem", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "native").symlink_to("../../../../lib/hakmem")
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "lib" / "hakmem").mkdir(parents=True)
+    shutil.copy(library, prefix / "lib" / "libhakmem.so.0.1.0")
+    (prefix / "lib" / "libhakmem.so.0").symlink_to("libhakmem.so.0.1.0")
+    (prefix / "lib" / "hakmem" / paths.LIBRARY).symlink_to("../libhakmem.so.0")
+    shutil.copy(library.with_name(PROGRAM), prefix / "lib" / "hakmem" / PROGRAM)
+    script = prefix / "bin" / "hakmem"
+    script.write_text((CLI / "hakmem.in").read_text().replace("@to_python@", "../share/hakmem/python"))
+    return script
+
+
+def start_script(script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", str(script), *arguments], cwd="/", capture_output=True, text=True, check=False
+    )
+
+
 def test_a_prefix_whose_share_is_a_link(library: Path, tmp_path: Path) -> None:
     """From there no relative way leads back to the libraries."""
     prefix, share = tmp_path / "usr", tmp_path / "another" / "disk" / "share"
-    (prefix / "bin").mkdir(parents=True)
-    (prefix / "lib" / "hakmem").mkdir(parents=True)
-    package = share / "hakmem" / "python" / "hakmem"
-    shutil.copytree(CLI / "hakmem", package, ignore=shutil.ignore_patterns("__pycache__"))
+    script = install(library, prefix, share)
     (prefix / "share").symlink_to(share)
-    (package / "native").symlink_to("../../../../lib/hakmem")
-    for name in (paths.LIBRARY, PROGRAM):
-        shutil.copy(library.with_name(name), prefix / "lib" / "hakmem" / name)
-    script = prefix / "bin" / "hakmem"
-    script.write_text((CLI / "hakmem.in").read_text().replace("@to_python@", "../share/hakmem/python"))
-    done = subprocess.run(
-        [sys.executable, "-I", str(script), "run", "-v", "--", "/bin/sh", "-c", "exit 7"], cwd="/",
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = start_script(script, "run", "-v", "--", "/bin/sh", "-c", "exit 7")
     assert done.returncode == 7, done.stderr
-    assert f"({prefix / 'lib' / 'hakmem' / paths.LIBRARY})" in done.stderr
+    assert f"({prefix / 'lib' / 'libhakmem.so.0.1.0'})" in done.stderr
+    assert start_script(script, "env", "--path").stdout == f"{prefix}/lib/libhakmem.so.0\n"
+
+
+def test_env_names_the_library_by_the_prefix_that_was_called(library: Path, tmp_path: Path) -> None:
+    """A link to the newest of several releases leads elsewhere after an update, and the older one is gone."""
+    release, current, bin_folder = tmp_path / "hakmem-0.1", tmp_path / "hakmem", tmp_path / "bin"
+    install(library, release, release / "share")
+    current.symlink_to(release.name)
+    bin_folder.symlink_to("hakmem/bin")
+    own = tmp_path / "own-hakmem"
+    own.symlink_to(current / "bin" / "hakmem")
+    for script in (current / "bin" / "hakmem", own):
+        done = start_script(script, "env", "--path")
+        assert (done.stdout, done.stderr) == (f"{current}/lib/libhakmem.so.0\n", "")
+    # From the name of this folder, as from that of a /bin that leads to /usr/bin, there is no way to the package.
+    assert start_script(bin_folder / "hakmem", "env", "--path").stdout == f"{release}/lib/libhakmem.so.0\n"

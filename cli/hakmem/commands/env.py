@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import sys
-from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 import click
@@ -75,7 +74,7 @@ def env(form: Optional[str], settings: Tuple[str, ...], fast: bool, secure: bool
         raise Failure(f"{named[0]} and {named[1]} both name a library", EXIT_USAGE)
     variant = paths.FAST_LIBRARY if fast else paths.SECURE_LIBRARY if secure else paths.LIBRARY
     # The line outlives this release, in a unit or an image. An update removes the file of the old version.
-    found = str(paths.lasting(_named(library) if library is not None else paths.require_library(None, variant)))
+    found = str(paths.require_lasting(library, variant))
     options = environment.options(settings)
     if form == _JSON:
         click.echo(json.dumps({"schema": SCHEMAS["env"], "variables": {_PRELOAD: found, **options}}))
@@ -89,12 +88,6 @@ def env(form: Optional[str], settings: Tuple[str, ...], fast: bool, secure: bool
         if form in (None, "shell") and sys.stdout.isatty():
             typed = next_step.options({"--set": settings, "--fast": fast, "--secure": secure, "--library": library})
             next_step.tell(f'eval "$(hakmem {next_step.words(["env", *typed])})"', on_stderr=True)
-
-
-def _named(library: str) -> Path:
-    """The library by the caller's name for it: folders and files that are links may lead elsewhere after an update."""
-    paths.named_library(library)
-    return paths.preloadable(Path(library).absolute())
 
 
 def _lines(form: str, library: str, options: Mapping[str, str]) -> List[str]:

@@ -17,9 +17,10 @@ FUZZ_SECONDS ?= 60
 SOAK_OPERATIONS ?= 1000000000
 # Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
 WERROR ?= OFF
-# Spaces are escaped, not quoted: the shell still reads a `~` as the home folder.
+# The prefix as one word of the shell, which still reads a `~` at its start as the home folder.
 EMPTY :=
-PLACE = $(subst $(EMPTY) $(EMPTY),\ ,$(or $(PREFIX),/usr/local))
+QUOTED = '$(subst ','\'',$(or $(PREFIX),/usr/local))'
+PLACE = $(if $(filter ~%,$(firstword $(PREFIX))),$(subst $(EMPTY) $(EMPTY),\ ,$(PREFIX)),$(QUOTED))
 RUN_TESTS = $(PYTHON) tools/run_tests.py --jobs $(JOBS) --werror $(WERROR)
 
 .PHONY: help

@@ -22,11 +22,11 @@ while IFS= read -r -d '' file; do
 done < <(find "$image" ! -type d -print0)
 
 # Folders of hakmem's own, and what Python has written there.
-own=(-name hakmem -o -path "$image$prefix/*/hakmem/*" -o -path "$image$prefix/*/gdb/auto-load/*")
+own=(-name hakmem -o -path './*/hakmem/*' -o -path './*/gdb/auto-load/*')
 while IFS= read -r -d '' folder; do
-  place=${DESTDIR:-}${folder#"$image"}
+  place=${DESTDIR:-}$prefix/$folder
   [ -d "$place" ] || continue
   rm -rf -- "$place/__pycache__"
   rmdir --ignore-fail-on-non-empty -- "$place"
-done < <(find "$image" -depth -type d -path "$image$prefix/*" \( "${own[@]}" \) -print0)
+done < <(cd "$image$prefix" && find . -depth -mindepth 1 -type d \( "${own[@]}" \) -print0)
 echo "removed $removed files below ${DESTDIR:-}$prefix"

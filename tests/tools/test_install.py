@@ -111,18 +111,18 @@ def test_a_python_that_no_first_line_can_name(python: str, tmp_path: Path) -> No
     assert done.returncode != 0 and f'HK_TOOL_PYTHON is "{python}"' in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("destdir", ["", "image"])
-def test_uninstall(destdir: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("destdir", "name"), [("", "prefix"), ("image", "prefix"), ("", "hakmem [1]")])
+def test_uninstall(destdir: str, name: str, tmp_path: Path) -> None:
     """Files of others stay, and the folders that hakmem shares with them; what Python wrote beside its own goes."""
     image = str(tmp_path / destdir) if destdir else ""
-    prefix = Path(f"{image}{tmp_path}/prefix")
+    prefix = Path(f"{image}{tmp_path}/{name}")
     foreign = {prefix / "lib/libother.so", prefix / "share/man/man1/other.1", prefix / "share/hakmem/own.txt"}
-    run("cmake", "--install", BUILD, "--prefix", tmp_path / "prefix", DESTDIR=image)
+    run("cmake", "--install", BUILD, "--prefix", tmp_path / name, DESTDIR=image)
     written = prefix / "share/hakmem/python/hakmem/commands/__pycache__"
     written.mkdir()
     for file in (*foreign, written / "run.pyc"):
         file.write_text("")
-    told = run(ROOT / "tools/uninstall.sh", BUILD, tmp_path / "prefix", DESTDIR=image)
+    told = run(ROOT / "tools/uninstall.sh", BUILD, tmp_path / name, DESTDIR=image)
     assert re.search(r"^removed \d{3} files below ", told), told
     assert {path for path in prefix.rglob("*") if not path.is_dir() or path.is_symlink()} == foreign
     assert [path.relative_to(prefix) for path in prefix.rglob("hakmem")] == [Path("share/hakmem")]

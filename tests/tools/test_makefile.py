@@ -37,11 +37,16 @@ def test_the_first_run_takes_the_new_interpreter(target: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "prefix, expected", [("a folder", "a folder"), ("~/.local", "HOME/.local"), ("", "/usr/local")]
-)
+    "prefix, expected",
+    [
+        ("a folder", "a folder"), ("~/.local", "HOME/.local"), ("~/a folder", "HOME/a folder"), ("", "/usr/local"),
+        *((name, name) for name in ("a (b)", "o'brien", 'a "b"', "a&b", "a;b", "a#b", "a*")),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("target", ["install", "uninstall"])
 def test_the_prefix_is_one_word(target: str, prefix: str, expected: str, tmp_path: Path) -> None:
-    """Also with spaces. A shell that does not expand `PREFIX=~/.local` leaves that to the recipe's."""
+    """Also with spaces, quotes and what else a shell reads. One that does not expand `PREFIX=~/.local` leaves
+    that to the recipe's."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     show = '#!/bin/sh\nfor word in "$@"; do echo "<$word>"; done\n'
     for name in ("tools/bootstrap.sh", "tools/uninstall.sh", "bin/cmake"):

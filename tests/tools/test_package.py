@@ -371,7 +371,7 @@ def test_a_build_with_optimisation_at_link_time(tmp_path: Path, ipo: str, flags:
         assert symbol in symbols.split()
 
 
-@pytest.mark.parametrize("name", ["a,b", "a b", "o'brien", "c++"])
+@pytest.mark.parametrize("name", ["a,b", "a b", "o'brien", "c++", "a(b)", "a&b"])
 def test_a_checkout_of_that_name(name: str, tmp_path: Path) -> None:
     """The linker finds both of its scripts. A link without objects shows it, and takes no time."""
     checkout, build = tmp_path / name / "checkout", tmp_path / name / "build"
@@ -384,6 +384,20 @@ def test_a_checkout_of_that_name(name: str, tmp_path: Path) -> None:
     without_objects = re.sub(r"\S+\.o\b", "", linked)
     run("bash", "-euc", f"cd {shlex.quote(str(build))}; {without_objects}")
     assert next(build.glob("libhakmem.so.*")).is_file()
+
+
+@pytest.mark.parametrize("letter", list('$#";<>|*?['))
+def test_a_checkout_that_cannot_be_built_is_refused(letter: str, tmp_path: Path) -> None:
+    """At once, and by the letter in its path."""
+    folder = tmp_path / f"a{letter}b"
+    folder.mkdir()
+    (folder / "checkout").symlink_to(ROOT)
+    for source, build in ((folder / "checkout", tmp_path / "build"), (ROOT, folder / "build")):
+        words = ("cmake", "-G", "Ninja", "-S", source, "-B", build, "-DHK_TESTS=OFF", "-DHK_BENCH=OFF")
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        said = " ".join(done.stderr.split())
+        assert done.returncode != 0 and f"in a folder whose path has {letter}: " in said, said
+        assert said.count("CMake Error at") == 1, said
 
 
 @pytest.mark.skipif(shutil.which("ccache") is None, reason="ccache is not installed")

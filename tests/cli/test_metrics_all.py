@@ -108,12 +108,13 @@ class Exporter:
         self.url = self.process.stdout.readline().strip()
         assert self.url.startswith("http://127.0.0.1:"), self.process.communicate()
 
-    def end(self, number: signal.Signals) -> None:
-        """The tool is a child of nsenter, which ends as the tool does."""
+    def end(self, number: signal.Signals, said: str = "") -> None:
+        """The tool is a child of nsenter, which ends as the tool does. `said` is its stderr, as a pattern."""
         nsenter = self.process.pid
         for child in Path(f"/proc/{nsenter}/task/{nsenter}/children").read_text().split():
             os.kill(int(child), number)
-        assert self.process.communicate(timeout=DEADLINE_SECONDS) == ("", "")
+        result, notes = self.process.communicate(timeout=DEADLINE_SECONDS)
+        assert result == "" and re.fullmatch(said, notes), notes
         assert self.process.returncode == 0
 
     def fetch(self, path: str = "/metrics", **headers: str) -> Tuple[int, bytes]:
@@ -249,6 +250,9 @@ def test_a_process_whose_library_has_no_profiles(host: Host, tool: Tool, compile
             assert exporter.values("hakmem_up") == {str(quick.pid): 1}
             status, text = exporter.fetch(f"/debug/pprof/heap?pid={quick.pid}")
             assert status == 503 and b"this variant has no heap profile" in text
+            exporter.end(
+                signal.SIGTERM, rf"hakmem: no profile was started: process {quick.pid} \(holds\) .* variant.*\n"
+            )
         finally:
             exporter.process.kill()
             quick.process.kill()

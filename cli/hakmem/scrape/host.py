@@ -11,7 +11,7 @@ from typing import Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from hakmem.attach import Refused
-from hakmem.errors import Failure
+from hakmem.errors import Failure, say
 from hakmem.followed import Followed
 from hakmem.process_files import start_of, status
 from hakmem.processes import Finder
@@ -38,10 +38,8 @@ class Member:
             process = Followed(self.pid)
             stack.callback(process.close)
             heap = stack.enter_context(HeapProfile(process))
-            # A library without profiles refuses. Its process is served all the same.
-            with contextlib.suppress(Refused):
-                if with_profile and not live.state(heap.ask).running:
-                    stack.enter_context(live.started(heap.ask, live.DEFAULT_RATE))
+            if with_profile:
+                _start_profile(heap, stack)
             self.name = process.name
             self.source, self.heap = Source(process), heap
             self._stack = stack.pop_all()
@@ -128,6 +126,15 @@ def joined(answers: Iterable[List[Metric]]) -> List[Metric]:
             if known is not family and known.type == family.type:
                 known.samples.extend(family.samples)
     return list(families.values())
+
+
+def _start_profile(heap: HeapProfile, stack: contextlib.ExitStack) -> None:
+    """Until the stack unwinds. A process that refuses, as one on the fast library does, is served without a profile."""
+    try:
+        if not live.state(heap.ask).running:
+            stack.enter_context(live.started(heap.ask, live.DEFAULT_RATE))
+    except Refused as refusal:
+        say(f"no profile was started: {refusal}")
 
 
 def _member(pid: int, began: str) -> Optional[Member]:

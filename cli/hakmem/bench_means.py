@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -31,19 +32,18 @@ class Means:
 
 def read(name: str) -> Document:
     """Returns a file of results, or the latest of a folder. A file with prices is no run of the standard set."""
-    path = Path(name)
-    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-    documents = [_load(file) for file in files]
-    if path.is_dir():
+    is_folder = os.path.isdir(name)
+    documents = [_load(str(file)) for file in (sorted(Path(name).glob("*.json")) if is_folder else [name])]
+    if is_folder:
         documents = [document for document in documents if not document.get("prices")]
     if not documents:
         raise Failure(f"{name}: no results of the standard set")
     return max(documents, key=lambda document: str(document["settings"]["time_utc"]))
 
 
-def _load(file: Path) -> Document:
+def _load(file: str) -> Document:
     try:
-        document: Document = decode(bounded.read_file(str(file), _MOST_BYTES))
+        document: Document = decode(bounded.read_file(file, _MOST_BYTES))
         document["settings"]["time_utc"], document["workloads"]
     except (ValueError, KeyError, TypeError):
         raise Failure(f"{file}: no results of hakmem bench") from None

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional
 
 from hakmem import paths
 from hakmem.contest import Contest, Row
-from hakmem.errors import EXIT_USAGE, Failure, escaped
+from hakmem.errors import EXIT_USAGE, Failure, escaped, shown
 from hakmem.metrics import HEADLINE, Metric
 from hakmem.statistics import coverage
 
@@ -40,7 +40,7 @@ _LONGEST_TITLE = 100
 def check(name: str) -> None:
     """Raises a Failure, before any run, when this plot cannot be made."""
     if Path(name).suffix.lower() not in FORMATS:
-        raise Failure(f"--plot {name}: expected a name that ends with {' or '.join(FORMATS)}", EXIT_USAGE)
+        raise Failure(f"--plot {shown(name)}: expected a name that ends with {' or '.join(FORMATS)}", EXIT_USAGE)
     check_matplotlib()
 
 

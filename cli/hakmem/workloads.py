@@ -173,7 +173,7 @@ def select(
     if only is None:
         return [workload for workload in workloads if all_of_them or not workload.on_request]
     words = [word.strip() for word in only.split(",") if word.strip()]
-    for word in words:
+    for word in words or [only]:
         if not any(_means(word, workload) for workload in workloads):
             names = ", ".join(workload.name for workload in workloads)
             groups = ", ".join(dict.fromkeys(workload.group for workload in workloads))

@@ -385,6 +385,7 @@ def test_stored_results_are_drawn(tool: Tool, tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (("new.json", "a.png"), 2, ".svg"), (("absent.json", "a.svg"), 125, "cannot read absent.json: No such file"),
+        (("", "a.svg"), 125, "cannot read '': No such file"), (("new.json", ""), 2, "--draw '': expected a name"),
         (("not.json", "a.svg"), 125, "no results of hakmem bench"), (("empty", "a.svg"), 125, "no results"),
         (("none.json", "a.svg"), 125, "no workload that every allocator ended"),
         (("lacks.json", "a.svg"), 125, "lacks.json is damaged: KeyError"),

@@ -137,6 +137,7 @@ def test_pages_that_sources_name_can_be_printed() -> None:
         (("compare", "--csv", "x.csv", "--list"), 2, "--list prints lines"),
         (("compare", "--list", "--", "true"), 2, "--list takes no PROGRAM"),
         (("bench", "--list", "--json", "-"), 2, "--json is for results that are measured"),
+        (("bench", "--only", "", "--list"), 2, "no workload or group ''"),
         (("bench", "--draw", "a.json", "a.svg", "--json", "-"), 2, "--json is for results that are measured"),
         (("bench", "--rounds", "x"), 2, "'x' is no whole number"),
         (("bench", "--allocators", "nope"), 2, "unknown allocator 'nope'"),

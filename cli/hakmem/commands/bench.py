@@ -30,7 +30,7 @@ from hakmem import (
 from hakmem.allocators import GLIBC, Allocator, choose, with_modes
 from hakmem.bench_results import Results
 from hakmem.bench_session import Session, expected_minutes
-from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_SIGNAL_BASE, EXIT_USAGE, Failure, plural, say
+from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_SIGNAL_BASE, EXIT_USAGE, Failure, plural, say, shown
 from hakmem.folding import fold, known_columns
 from hakmem.metrics import PEAK
 from hakmem.output import Content, OutputFile, end_with, reserve, write_each
@@ -176,7 +176,7 @@ def _check_outputs(folder: Path, json_name: Optional[str]) -> None:
 
 def _draw_stored(results: str, target: str) -> None:
     if Path(target).suffix != ".svg":
-        raise Failure(f"--draw {target}: expected a name that ends with .svg", EXIT_USAGE)
+        raise Failure(f"--draw {shown(target)}: expected a name that ends with .svg", EXIT_USAGE)
     plot.check_matplotlib()
     found = bench_means.of_stored(results)
     if found is None:

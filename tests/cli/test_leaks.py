@@ -115,7 +115,7 @@ def test_the_next_command_of_a_program_that_looks_like_another_word(
     for words, told in (
         (["leaks"], f"leaks --scan --library {library} -- {name} 7"),
         (["leaks", "--rate", "1"], f"leaks --scan --library {library} --rate 1 -- {name} 7"),
-        (["profile"], f"profile --by alloc --library {library} -- {name} 7"),
+        (["profile", "--rate", "1"], f"profile --flame heap.svg --library {library} --rate 1 -- {name} 7"),
     ):
         done = tool(*words, "--library", library, "--", name, 7)
         assert done.stderr.splitlines()[-1] == f"next: hakmem {told}"

@@ -169,6 +169,17 @@ def test_nearly_nothing_is_in_use(tool: Tool, stand_in: Path, environment: Dict[
         assert told not in tool(*words, *more, "--", "true", environment=environment).stderr
 
 
+def test_too_little_for_a_sample(tool: Tool, library: Path, watched: Watched) -> None:
+    """The remedy is a smaller rate; the bytes of all allocations are nothing too."""
+    words = ("--rate", "1000000000", "--", "true")
+    done = tool("profile", *words)
+    told = "note: too little was allocated for a sample: a smaller --rate than 1000000000 takes more"
+    assert done.returncode == 0 and told in done.stderr and "next:" not in done.stderr, done.stderr
+    assert tool("profile", "-q", *words).stderr == ""
+    done = tool("profile", "--seconds", "0.1", watched.pid)
+    assert "sample: a longer time by --seconds, or a smaller --rate than 524288 takes more" in done.stderr, done.stderr
+
+
 def test_other_processes(tool: Tool, stand_in: Path, family: Path, environment: Dict[str, str], tmp_path: Path) -> None:
     """Each has its own file."""
     words = ("profile", "--library", stand_in, "-o", "out.pb.gz", "--", family, "2", "0")

@@ -71,9 +71,14 @@ class _Wish:
             by = [] if self.by == "inuse" else ["--by", self.by]
             tip = None if self.has_flame else [*by, "--flame", "heap.svg"]
         else:
-            tip = ["--by", "alloc"] if self.by == "inuse" else None
+            tip = ["--by", "alloc"] if self.by == "inuse" and profile.samples else None
         if tip is not None:
             self.tell_again(tip, on_stderr)
+
+    def tell_no_samples(self, profile: Profile, remedy: str) -> None:
+        """How a profile that this command began takes some."""
+        if not (self.quiet or profile.samples) and profile.period > 1:
+            say(f"note: too little was allocated for a sample: {remedy} than {profile.period} takes more")
 
     def tell_again(self, options: Sequence[str], on_stderr: bool = False) -> None:
         """The same profile with other options for its result."""
@@ -266,6 +271,8 @@ def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[
         _show_sites(wish, taken, search, f"process {pid}")
     else:
         _show(wish, taken, search, f"process {pid}")
+        if not notes:
+            wish.tell_no_samples(taken, "a longer time by --seconds, or a smaller --rate")
 
 
 def _of_program(wish: _Wish, command: Sequence[str], how: How, rate: Optional[int]) -> int:
@@ -303,6 +310,7 @@ def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[
         for line in wish.lines(own):
             write_result(f"{printable(line)}\n")
         wish.tell_next(own, on_stderr=True)
+        wish.tell_no_samples(own, "a smaller --rate")
         if wish.by == "inuse" and not wish.quiet and top.is_nearly_nothing(own):
             say("note: nearly nothing was in use at the end; --by alloc shows all allocations")
         failures = wish.write(own, os.path.basename(title))

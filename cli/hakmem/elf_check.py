@@ -26,6 +26,7 @@ from hakmem.program import SHELL, has_no_magic, resolve
 
 _MOST_INTERPRETERS = 5  # the kernel gives up after this number of `#!` in a row
 _LINE_BYTES = 4096
+LIBC_MALLOC = "__libc_malloc"
 _NAME_OF_LINKER = re.compile(r"ld(-linux.*|-[0-9.]+|64)?\.so(\.\d+)?$")
 _SANITIZER_FILE = re.compile(r"lib(?:clang_rt\.)?(asan|hwasan|msan|tsan|lsan)\b")
 
@@ -149,7 +150,7 @@ def find_obstacle(chain: Chain, library: str) -> Optional[Obstacle]:
         or _other_c_library(executable, library)
         or _raised_rights(executable.path)
         or _sanitizer(executable.path)
-        or _own_malloc(executable)
+        or _own_malloc(executable, library)
         or _emptied_environment(chain)
     )
 
@@ -241,12 +242,17 @@ def _sanitizer(path: str) -> Optional[Obstacle]:
     return Obstacle("sanitizer", f"{path} was built with a sanitizer ({name}), which brings a malloc of its own")
 
 
-def _own_malloc(executable: Executable) -> Optional[Obstacle]:
-    if not defines(executable.path, "malloc"):
+def _own_malloc(executable: Executable, library: str) -> Optional[Obstacle]:
+    if not defines(executable.path, "malloc") or wraps_malloc_of(executable.path, library):
         return None
     return Obstacle(
         "own-malloc", f"{executable.path} brings a malloc of its own, which comes before any that is preloaded"
     )
+
+
+def wraps_malloc_of(path: str, library: str) -> bool:
+    """Whether the malloc of a program can call the library's: by glibc's other name for it, which ours defines too."""
+    return imports(path, LIBC_MALLOC) and defines(library, LIBC_MALLOC)
 
 
 def _emptied_environment(chain: Chain) -> Optional[Obstacle]:
@@ -264,6 +270,17 @@ def defines(path: str, name: str) -> bool:
         with open(path, "rb") as file:
             segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
             return segment is not None and _segment_defines(segment, name)
+    except Exception:  # as above
+        return False
+
+
+def imports(path: str, name: str) -> bool:
+    """Whether a file calls a function of this name in another file."""
+    try:
+        with open(path, "rb") as file:
+            segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
+            symbols = segment.iter_symbols() if segment is not None else ()
+            return any(symbol.name == name and not _is_defined(symbol) for symbol in symbols)
     except Exception:  # as above
         return False
 

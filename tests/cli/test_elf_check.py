@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from cli_support import Compile
+from cli_support import ROOT, Compile, Tool
 from hakmem import elf_check
 from hakmem.elf_check import Chain, follow
 from hakmem.kernel_files import KernelFiles
@@ -144,6 +144,18 @@ def test_sanitizers_that_are_linked_in(compile_c: Compile, library: Path, name: 
 def test_own_malloc(compile_c: Compile, library: Path) -> None:
     source = "#include <stddef.h>\nvoid *malloc(size_t n) { (void)n; return NULL; } int main(void) { return 0; }"
     assert examine(compile_c("own_malloc", source, "-rdynamic"), library) == "own-malloc"
+
+
+def test_a_wrapper_of_the_c_librarys_malloc(compile_c: Compile, library: Path, tool: Tool) -> None:
+    """Its malloc calls the library's by glibc's other name."""
+    program = compile_c("wraps_malloc", (ROOT / "tests/preload/wraps_malloc.c").read_text(), f"-I{ROOT}/tests/preload")
+    assert elf_check.defines(str(program), "malloc") and examine(program, library) is None
+    done = tool("run", "-v", "--", program)
+    assert (done.returncode, done.stdout) == (0, "ok\n") and "served malloc" in done.stderr, done.stderr
+    done = tool("doctor", "--", program)
+    assert "through the program's own malloc" in " ".join(done.stdout.split()), done.stdout
+    other = compile_c("libempty.so", "int other;", "-shared", "-fPIC")
+    assert examine(program, other) == "own-malloc"
 
 
 def test_scripts_are_followed(compile_c: Compile, library: Path, tmp_path: Path) -> None:

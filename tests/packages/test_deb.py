@@ -68,8 +68,6 @@ def test_pages_lead_to_each_other(packages: dict[str, Path], tmp_path: Path) -> 
     for page in pages:
         text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
         links = {link for link in re.findall(r"\]\(([^)#\s]+)", text) if ":" not in link}
-        # These two have the places that Debian gives them.
-        links -= {link for link in links if Path(link).name in ("CHANGELOG.md", "LICENSE")}
         assert not {link for link in links if not (page.parent / link).exists()}, page
 
 

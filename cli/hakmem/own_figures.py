@@ -27,7 +27,7 @@ class Stats(NamedTuple):
     memory_heaps: int  # memory: heaps: at most one for each thread, adopted by later threads
     memory_heaps_idle: int  # memory: heaps without a thread, which wait for one
     memory_heaps_lost: int  # memory: heaps that other threads used when the process forked
-    parts_live: int  # parts: resident: blocks in use
+    parts_live: int  # parts: resident: blocks in use, and the ends of their slabs, where no further block fits
     parts_free_in_slabs: int  # parts: resident: free blocks between blocks in use
     parts_uncarved: int  # parts: resident: never used, such as the rest of huge pages, also in large blocks
     parts_kept_by_heaps: int  # parts: resident: free slabs that heaps keep for their next blocks

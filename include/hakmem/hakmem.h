@@ -327,7 +327,7 @@ typedef struct {
   uint64_t memory_heaps; /* memory: heaps: at most one for each thread, adopted by later threads */
   uint64_t memory_heaps_idle; /* memory: heaps without a thread, which wait for one */
   uint64_t memory_heaps_lost; /* memory: heaps that other threads used when the process forked */
-  uint64_t parts_live; /* parts: resident: blocks in use */
+  uint64_t parts_live; /* parts: resident: blocks in use, and the ends of their slabs, where no further block fits */
   uint64_t parts_free_in_slabs; /* parts: resident: free blocks between blocks in use */
   uint64_t parts_uncarved; /* parts: resident: never used, such as the rest of huge pages, also in large blocks */
   uint64_t parts_kept_by_heaps; /* parts: resident: free slabs that heaps keep for their next blocks */

@@ -217,11 +217,27 @@ def test_an_older_librarys_heaps_have_no_count_of_live_blocks(tool: Tool, tmp_pa
     assert "without a live block" not in told and "that also have live ones" in told
 
 
-def free_line(document: Dict[str, Any]) -> str:
+def line_of(part: str, document: Dict[str, Any]) -> str:
     document["memory"]["heaps"] = 1
     document["events"].update(huge_asked=0, huge_refused=0, out_of_memory=0, misuse=0)
     lines: List[str] = stats_summary.lines(document, 4711, "shop")
-    return next(line for line in lines if line.startswith("free ")).partition("%  ")[2]
+    return next(line for line in lines if line.startswith(f"{part} ")).partition("%  ")[2]
+
+
+def free_line(document: Dict[str, Any]) -> str:
+    return line_of("free", document)
+
+
+def test_live_memory_has_the_ends_of_slabs_too(tool: Tool, tmp_path: Path) -> None:
+    """A slab of 64 KiB with 58 blocks of 1,104 bytes has 1.5 KiB at its end. The part is then more than its blocks."""
+    document = snapshot(live=20 * MIB)
+    document["live"].update(bytes=19 * MIB, blocks=1)
+    assert line_of("live", document) == "19.0 MiB in 1 block, and the ends of their slabs"
+    told = tool("explain", save(tmp_path, "ends.json", document)).stdout
+    assert "why: 1.00 MiB at the ends of slabs, where no further block fits." in told, told
+    document["live"]["bytes"] = document["parts"]["live"] = 20 * MIB
+    assert line_of("live", document) == "of 20.0 MiB in 1 block"
+    assert "ends of slabs" not in tool("explain", save(tmp_path, "none.json", document)).stdout
 
 
 def test_the_summary_tells_free_slabs_from_free_blocks_between_others() -> None:

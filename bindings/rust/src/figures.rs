@@ -43,7 +43,7 @@ pub struct Stats {
     pub memory_heaps_idle: u64,
     /// memory: heaps that other threads used when the process forked
     pub memory_heaps_lost: u64,
-    /// parts: resident: blocks in use
+    /// parts: resident: blocks in use, and the ends of their slabs, where no further block fits
     pub parts_live: u64,
     /// parts: resident: free blocks between blocks in use
     pub parts_free_in_slabs: u64,

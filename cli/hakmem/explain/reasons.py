@@ -34,6 +34,8 @@ def live(part: Part, evidence: Evidence) -> None:
         if row.get("live_bytes")
     ]
     part.why += [f"{'; '.join(by_band)}."] if by_band else []
+    ends = snapshot.number("parts", "live") - snapshot.number("live", "bytes")
+    part.why += [f"{size(ends)} at the ends of slabs, where no further block fits."] if ends > 0 else []
     part.why += [f"{size(one.live_bytes)} by {one.title}" for one in _sites(evidence)]
     part.why += list(_of_named(snapshot))
     coming = snapshot.number("live", "blocks_freed_remotely")

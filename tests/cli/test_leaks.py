@@ -148,6 +148,18 @@ def test_quiet_where_another_process_answers(tool: Tool, library: Path, loser: P
     assert done.returncode == 125 and "itself said nothing of leaks" in done.stderr
 
 
+def test_a_service_that_samples_nothing(tool: Tool, watched: Watched) -> None:
+    """The remedy needs no restart."""
+    done = tool("leaks", watched.pid)
+    assert (done.returncode, done.stdout) == (125, "")
+    remedy = f"hakmem profile --stay {watched.pid}"
+    assert f"samples nothing: no heap profile runs. `{remedy}` begins one, for later blocks" in done.stderr
+    assert tool(*remedy.split()[1:], "--rate", "1", "--seconds", "0.01").returncode == 0
+    watched.do("grow 100")
+    done = tool("leaks", watched.pid)
+    assert done.returncode == 0 and "100 blocks" in done.stdout, done.stdout + done.stderr
+
+
 def test_a_profile_that_has_ended(tool: Tool, watched: Watched) -> None:
     """It knows nothing of the blocks from before, nor of those from after it."""
     for words in (["--rate", "1", "--seconds", "0.01", "--stay"], ["--stop"]):

@@ -28,7 +28,6 @@ from hakmem.under_hakmem import How, prepare, start_options
 
 FILE_VARIABLE = "HAKMEM_LEAKS_FILE"
 _SCAN_SECONDS = 60.0
-_WITH_PROFILE = "start it with HAKMEM_PROFILE=1 or HAKMEM_LEAKS, or here, with `hakmem leaks -- …`"
 
 
 @click.command(cls=ProcessOrProgram, context_settings={"allow_interspersed_args": False})
@@ -94,16 +93,23 @@ def _of_process(pid: int, scan: bool) -> Leaks:
         except Refused as refused:
             if "heap profile is off" not in refused.message:
                 raise
-            raise Failure(f"process {pid} ({name}) samples nothing: {_WITH_PROFILE}") from None
+            raise _samples_nothing(pid, name, "no heap profile runs") from None
         # A profile that has ended leaves its samples behind, which say nothing of other blocks.
         told = f"the answer of process {pid}"
         uptime_ms = snapshot.parse(attached.ask("stats json"), told).number("uptime_ms")
         state = live.state(attached.ask)
         if not state.running:
-            raise Failure(f"process {pid} ({name}) samples nothing: its heap profile has ended. {_WITH_PROFILE}")
+            raise _samples_nothing(pid, name, "its heap profile has ended")
         found = parse(answer, told)
         found.unknown_ms = uptime_ms - state.duration_ms
     return found
+
+
+def _samples_nothing(pid: int, name: str, reason: str) -> Failure:
+    return Failure(
+        f"process {pid} ({name}) samples nothing: {reason}. `hakmem profile --stay {pid}` begins one, for later "
+        "blocks; for all, start the program with HAKMEM_PROFILE=1 or HAKMEM_LEAKS, or here, with `hakmem leaks -- …`"
+    )
 
 
 def _of_program(

@@ -13,8 +13,8 @@ class Stats(NamedTuple):
     process_time_ms: int  # process: time of this snapshot, since 1970
     process_uptime_ms: int  # process: since the allocator's start in this process
     process_page_bytes: int  # process: size of a page
-    memory_resident: int  # memory: resident memory of the whole process, now
-    memory_peak: int  # memory: highest resident memory of the whole process so far
+    memory_resident: int  # memory: resident memory of the whole process, now; 0: unknown, in a root without /proc
+    memory_peak: int  # memory: highest resident memory of the whole process so far; 0: unknown
     memory_in_use: int  # memory: address space of slabs that heaps and runs have
     memory_dirty_slabs: int  # memory: free slabs that may be resident, because they were not purged
     memory_superslabs: int  # memory: address space of superslabs

@@ -301,8 +301,8 @@ typedef struct {
   uint64_t process_time_ms; /* process: time of this snapshot, since 1970 */
   uint64_t process_uptime_ms; /* process: since the allocator's start in this process */
   uint64_t process_page_bytes; /* process: size of a page */
-  uint64_t memory_resident; /* memory: resident memory of the whole process, now */
-  uint64_t memory_peak; /* memory: highest resident memory of the whole process so far */
+  uint64_t memory_resident; /* memory: resident memory of the whole process, now; 0: unknown, in a root without /proc */
+  uint64_t memory_peak; /* memory: highest resident memory of the whole process so far; 0: unknown */
   uint64_t memory_in_use; /* memory: address space of slabs that heaps and runs have */
   __extension__ union {
     uint64_t memory_dirty_slabs; /* memory: free slabs that may be resident, because they were not purged */

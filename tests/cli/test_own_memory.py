@@ -42,6 +42,13 @@ def test_statistics_have_it(tool: Tool, rooted: Watched) -> None:
     assert "resident 0 B" not in tool("top", "--once", rooted.pid).stdout
 
 
+def test_its_own_report_says_that_zero_is_unknown(tool: Tool, rooted: Watched) -> None:
+    """`--all` prints what the library writes."""
+    lines = [" ".join(line.split()) for line in tool("stats", "--all", rooted.pid).stdout.splitlines()]
+    for figure in ("resident", "peak"):
+        assert any(line.startswith(f"{figure} 0 B ") and "0: unknown" in line for line in lines), lines
+
+
 def test_metrics_have_it(tool: Tool, rooted: Watched) -> None:
     with serving(tool, rooted.pid) as served:
         families = served.families()

@@ -15,9 +15,9 @@ pub struct Stats {
     pub process_uptime_ms: u64,
     /// process: size of a page
     pub process_page_bytes: u64,
-    /// memory: resident memory of the whole process, now
+    /// memory: resident memory of the whole process, now; 0: unknown, in a root without /proc
     pub memory_resident: u64,
-    /// memory: highest resident memory of the whole process so far
+    /// memory: highest resident memory of the whole process so far; 0: unknown
     pub memory_peak: u64,
     /// memory: address space of slabs that heaps and runs have
     pub memory_in_use: u64,

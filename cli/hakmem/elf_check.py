@@ -12,7 +12,7 @@ import shlex
 import stat
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple
 
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
@@ -266,21 +266,22 @@ def _emptied_environment(chain: Chain) -> Optional[Obstacle]:
 @lru_cache(maxsize=None)
 def defines(path: str, name: str) -> bool:
     """Whether a file exports a function of this name to the dynamic linker."""
-    try:
-        with open(path, "rb") as file:
-            segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
-            return segment is not None and _segment_defines(segment, name)
-    except Exception:  # as above
-        return False
+    return _tells(path, lambda segment: _segment_defines(segment, name))
 
 
 def imports(path: str, name: str) -> bool:
     """Whether a file calls a function of this name in another file."""
+    return _tells(
+        path, lambda segment: any(one.name == name and not _is_defined(one) for one in segment.iter_symbols())
+    )
+
+
+def _tells(path: str, question: Callable[[DynamicSegment], bool]) -> bool:
+    """The answer of a file's dynamic segment; False where it cannot be read or has none."""
     try:
         with open(path, "rb") as file:
             segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
-            symbols = segment.iter_symbols() if segment is not None else ()
-            return any(symbol.name == name and not _is_defined(symbol) for symbol in symbols)
+            return segment is not None and question(segment)
     except Exception:  # as above
         return False
 

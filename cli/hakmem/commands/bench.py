@@ -6,7 +6,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Callable, List, Mapping, Optional, Sequence, Tuple
 
 import click
 from rich.text import Text
@@ -110,18 +110,13 @@ def bench(
 ) -> None:
     """Measure the standard set, and write the results: JSON, a table in Markdown, and pictures."""
     began = time.monotonic()
-    if json_name is not None and (list_only or drawn is not None):
-        raise Failure("--json is for results that are measured, not for --list and --draw", EXIT_USAGE)
+    _check_options(json_name, measures=not (list_only or drawn), counts=(counts_only, no_counts), with_cost=with_cost)
     if drawn is not None:
         _draw_stored(*drawn)
         return
     root = paths.checkout()
     if root is None:
         raise Failure("the workloads are part of the checkout: start ./hakmem bench from there")
-    if counts_only and no_counts:
-        raise Failure("--counts and --no-counts leave nothing to do", EXIT_USAGE)
-    if with_cost and counts_only:
-        raise Failure("--cost needs measured runs, and --counts measures none", EXIT_USAGE)
     places = default_places(root, catalogue, programs)
     workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
     entrants = [] if counts_only else choose(allocators, GLIBC, with_older=False)
@@ -136,11 +131,7 @@ def bench(
         _list(workloads, len(entrants), only is not None or with_cost)
         return
     left_out = {workload.name: workload.missing for workload in workloads if workload.missing}
-    workloads = [workload for workload in workloads if not workload.missing and (workload.own or not counts_only)]
-    for name, reason in left_out.items():
-        say(f"left out: {name}: {reason}")
-    if not workloads:
-        raise Failure(f"no workload is left; `{bench_build.COMMAND}` in the checkout builds hakmem's own")
+    workloads = _runnable(workloads, left_out, counts_only)
     session = Session(
         workloads=workloads,
         places=places,
@@ -166,6 +157,26 @@ def bench(
         }  # fmt: skip
         _tell_next(results, only, next_step.options(given))
     _end(session, results)
+
+
+def _check_options(json_name: Optional[str], measures: bool, counts: Tuple[bool, bool], with_cost: bool) -> None:
+    """`counts` is --counts and --no-counts."""
+    if json_name is not None and not measures:
+        raise Failure("--json is for results that are measured, not for --list and --draw", EXIT_USAGE)
+    if all(counts):
+        raise Failure("--counts and --no-counts leave nothing to do", EXIT_USAGE)
+    if with_cost and counts[0]:
+        raise Failure("--cost needs measured runs, and --counts measures none", EXIT_USAGE)
+
+
+def _runnable(workloads: Sequence[Workload], left_out: Mapping[str, str], counts_only: bool) -> List[Workload]:
+    """The workloads to run, at least one. Says why the others are left out."""
+    for name, reason in left_out.items():
+        say(f"left out: {name}: {reason}")
+    chosen = [one for one in workloads if one.name not in left_out and (one.own or not counts_only)]
+    if not chosen:
+        raise Failure(f"no workload is left; `{bench_build.COMMAND}` in the checkout builds hakmem's own")
+    return chosen
 
 
 def _check_outputs(folder: Path, json_name: Optional[str]) -> None:

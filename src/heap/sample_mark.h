@@ -4,7 +4,7 @@
  *
  *   small block                        its second word: the block then may look free; a sample begins behind that word
  *   small block of a hardened build    a bit of its canary, which then is not whole
- *   run, large block                   block_bytes of its descriptor
+ *   run, large block                   a bit of block_bytes in its descriptor
  *
  * A small block's mark is a hint: the program may overwrite it, or have such a word of its own. The table of samples
  * decides.
@@ -22,7 +22,7 @@
 
 /* Returns whether a run or large block is marked. */
 HK_INLINE bool hk_sample_mark_is_on_larger(const hk_slab_t *slab) {
-  return hk_load_racy(&slab->block_bytes) == HK_SLAB_HOLDS_SAMPLE;
+  return (hk_load_racy(&slab->block_bytes) & HK_SLAB_HOLDS_SAMPLE) != 0;
 }
 
 /* Returns whether a live block may be marked. `slab` is its descriptor, or the head of its span. Reads a small block's
@@ -37,7 +37,7 @@ HK_INLINE bool hk_sample_mark_may_be_on(const hk_slab_t *slab, void *block) {
 HK_INLINE void hk_sample_mark_set(void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_slab_state(slab) != hk_slab_small) {
-    slab->block_bytes = HK_SLAB_HOLDS_SAMPLE;
+    slab->block_bytes |= HK_SLAB_HOLDS_SAMPLE;
   } else if (HK_HARDENED) {
     *hk_handover_canary(block, slab->block_bytes) |= HK_CANARY_SAMPLE;
   } else {
@@ -48,7 +48,7 @@ HK_INLINE void hk_sample_mark_set(void *block) {
 HK_INLINE void hk_sample_mark_clear(void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_slab_state(slab) != hk_slab_small) {
-    slab->block_bytes = 0;
+    slab->block_bytes &= ~HK_SLAB_HOLDS_SAMPLE;
   } else if (HK_HARDENED) {
     *hk_handover_canary(block, slab->block_bytes) &= ~HK_CANARY_SAMPLE;
   } else {

@@ -30,7 +30,8 @@
 #include "base/units.h"
 #include "policy/safety.h"
 
-/* block_bytes of a run or a large block that holds a sample (heap/sample_mark.h): the size of no block. */
+/* The bit of block_bytes that is set while a run or a large block holds a sample (heap/sample_mark.h). The size of a
+ * small block has it clear. */
 #define HK_SLAB_HOLDS_SAMPLE 1u
 
 /* Opaque here: a heap's address says which heap owns a slab. */
@@ -98,8 +99,8 @@ typedef struct hk_slab {
   };
   uint8_t slab_count; /* of a span or run, in its head */
   bool zero;          /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
-  /* Of a span; after its end it stays until a run begins at this slab, which sets 0. HK_SLAB_HOLDS_SAMPLE: of a run or
-   * a large block that holds a sample. */
+  /* Of a span; after its end it stays, also under a large block, until a run begins at this slab, which sets 0. A run
+   * or a large block changes the bit HK_SLAB_HOLDS_SAMPLE alone. */
   uint32_t block_bytes;
   union {
     bool moved;   /* head of a span: blocks may be on their way to an earlier owner */

@@ -190,6 +190,25 @@ HK_FRESH_TEST(SampleMark, ANamedHeap) {
   }
 }
 
+// Spans that ended with blocks in use leave words in their descriptors, which the next run there clears. A large block
+// in between, sampled or not, keeps what tells the run of them.
+HK_FRESH_TEST(SampleMark, ARunWhereALargeBlockWas) {
+  hakmem_heap_t *heap = hakmem_heap_create("ends with blocks in use", nullptr);
+  for (int i = 0; i < 20000; i++) ASSERT_NE(hakmem_heap_malloc(heap, 1000), nullptr);
+  hakmem_heap_destroy(heap);
+  StartForAll();
+  std::vector<void *> blocks;
+  for (size_t i = 0; i < 12; i++) blocks.push_back(hakmem_malloc(HK_MIB + i * HK_SLAB_BYTES));
+  for (void *block : blocks) hakmem_free(block);
+  ASSERT_TRUE(hakmem_profile_stop());
+  for (int i = 0; i < 100; i++) {
+    bool zero;
+    void *run = hk_run_alloc(100000, 1, &zero);
+    ASSERT_NE(run, nullptr);
+    EXPECT_EQ(hk_slab_of(run)->resident_pages, 0u) << i;
+  }
+}
+
 // The mark is a hint: a block with such a word in it is the program's as any other.
 HK_FRESH_TEST(SampleMark, AWordOfTheProgram) {
   StartForAll();

@@ -54,8 +54,9 @@ HK_INLINE hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, stay_t sta
   if (HK_UNLIKELY(span == NULL)) return gone; /* another thread is describing the slab's first span */
   size_t bytes = hk_load_racy(&span->block_bytes);
   uintptr_t offset = value & (HK_SLAB_BYTES - 1);
-  /* A query may name any address: another thread has released the span meanwhile, and a run begins there. */
-  if (HK_UNLIKELY(bytes == 0)) return gone;
+  /* A query may name any address: another thread has released the span meanwhile, and a run begins there. It may hold a
+   * sample. */
+  if (HK_UNLIKELY(bytes < HK_BLOCK_ALIGNMENT)) return gone;
   if (!hk_offset_is_start(offset, slab->inverse)) return place_in_span(span, slab, value, bytes);
   const hk_block_t *block = (const hk_block_t *)value;
   bool has_block = hk_span_has_block(span, block);

@@ -92,6 +92,20 @@ HK_FRESH_TEST(Verify, AnAddressThatMayGoIsVerifiedWithoutItsSuperslab) {
   head->superslab = of_run;
 }
 
+// The span has ended meanwhile, and a run that may hold a sample begins at its slab.
+HK_FRESH_TEST(Verify, AnAddressThatMayGoIsVerifiedWithoutItsSpan) {
+  hk_block_t *block = Alloc(hk_heap_take(), 4);
+  hk_slab_t *span = hk_slab_of(block)->head;
+  uint32_t bytes = span->block_bytes;
+  for (uint32_t of_run : {0u, HK_SLAB_HOLDS_SAMPLE}) {
+    span->block_bytes = of_run;
+    for (size_t offset : {0, 8, 16}) {
+      EXPECT_EQ(hk_verify_any(reinterpret_cast<char *>(block) + offset).verdict, hk_verdict_free) << of_run;
+    }
+  }
+  span->block_bytes = bytes;
+}
+
 HK_FRESH_TEST(Verify, OurOwnRecordsAreNoBlocks) {
   hk_heap_t *heap = hk_heap_take();
   hk_block_t *block = Alloc(heap, 1);

@@ -233,15 +233,15 @@ HK_INLINE bool slab_has_block(const hk_slab_t *slab, const void *block) {
   return index < hk_span_carved(span);
 }
 
-/* Returns whether the fast test finds a block in use that holds no sample. False also for few others, which hk_verify
- * then finds live. */
+/* Returns whether the fast test finds a block in use that holds no sample. Returns false also for a few such blocks,
+ * which hk_verify then finds live. */
 HK_INLINE bool is_plainly_live(const hk_slab_t *slab, const void *block) {
   if (!HK_HARDENED) return !hk_block_may_look_free(block);
   return hk_block_is_in_use(block) && hk_handover_canary_is_whole((void *)block, slab->block_bytes);
 }
 
-/* Returns the usable bytes of a live small block of the caller's heap, and 0 for every other address, and for few such
- * blocks. */
+/* Returns the usable bytes of a live small block of the caller's heap; 0 for every other address, and for a few such
+ * blocks (is_plainly_live). */
 HK_INLINE size_t own_small_bytes(const void *block) {
   const hk_slab_t *slab = hk_slab_of(block);
   if (!hk_thread_has(hk_slab_owner(slab))) return 0;

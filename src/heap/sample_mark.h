@@ -33,7 +33,8 @@ HK_INLINE bool hk_sample_mark_may_be_on(const hk_slab_t *slab, void *block) {
   return hk_block_may_look_free((const hk_block_t *)block);
 }
 
-/* Marks a live block, whose program has only an address inside it. */
+/* Marks a live block. Requires that the program has only an address inside it: the start of a small block is
+ * overwritten. */
 HK_INLINE void hk_sample_mark_set(void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_slab_state(slab) != hk_slab_small) {

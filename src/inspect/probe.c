@@ -6,6 +6,7 @@
  * addresses by the difference.
  */
 #include "inspect/probe.h"
+
 #include "unwind/site_sums.h"
 
 /* A tracer adds 1 to the semaphore while it traces, through the semaphore's file offset. Tracers look for it in a

@@ -15,7 +15,7 @@ bool AllSet(uint32_t mask, unsigned first, unsigned count) {
   return true;
 }
 
-unsigned LongestRun(uint32_t mask) {
+unsigned LongestRow(uint32_t mask) {
   unsigned longest = 0, length = 0;
   for (unsigned i = 0; i < 32; i++) {
     length = (mask >> i & 1) != 0 ? length + 1 : 0;
@@ -84,7 +84,7 @@ TEST(Mask, TheLongestRowIsAsASlowSearchFindsIt) {
   std::mt19937 random(2);
   for (int n = 0; n < 200000; n++) {
     uint32_t mask = Draw(&random, n);
-    ASSERT_EQ(hk_mask_longest_row(mask), LongestRun(mask)) << mask;
+    ASSERT_EQ(hk_mask_longest_row(mask), LongestRow(mask)) << mask;
   }
 }
 

@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import FrozenSet, List, Mapping, Optional, Tuple
 
-from hakmem.elf_check import Executable, defines, is_glibc_linker
+from hakmem.elf_check import LIBC_MALLOC, Executable, defines, is_glibc_linker, wraps_malloc
 from hakmem.musl import runs_on_musl
 
 _LIST_SECONDS = 20
@@ -29,13 +29,15 @@ _COMPLAINT = re.compile(r"^ERROR: ld\.so: .*$", re.M)
 
 @dataclass(frozen=True)
 class Binding:
-    """The files that the dynamic linker loads, in the order in which it looks names up, and its complaints."""
+    """The files that the dynamic linker loads, in the order in which it looks names up, and its complaints. The first
+    one is the program's."""
 
     files: Tuple[str, ...]
     complaint: str
 
-    def server(self, name: str = "malloc") -> Optional[str]:
-        """The file whose `name` the program will call."""
+    def server(self) -> Optional[str]:
+        """The file whose malloc the program will call, through a malloc of its own where that one calls another."""
+        name = LIBC_MALLOC if wraps_malloc(self.files[0]) else "malloc"
         return next((file for file in self.files if defines(file, name)), None)
 
     def library(self, file_name: str) -> Optional[str]:

@@ -150,7 +150,7 @@ def find_obstacle(chain: Chain, library: str) -> Optional[Obstacle]:
         or _other_c_library(executable, library)
         or _raised_rights(executable.path)
         or _sanitizer(executable.path)
-        or _own_malloc(executable, library)
+        or _own_malloc(executable)
         or _emptied_environment(chain)
     )
 
@@ -242,17 +242,18 @@ def _sanitizer(path: str) -> Optional[Obstacle]:
     return Obstacle("sanitizer", f"{path} was built with a sanitizer ({name}), which brings a malloc of its own")
 
 
-def _own_malloc(executable: Executable, library: str) -> Optional[Obstacle]:
-    if not defines(executable.path, "malloc") or wraps_malloc_of(executable.path, library):
+def _own_malloc(executable: Executable) -> Optional[Obstacle]:
+    if not defines(executable.path, "malloc") or wraps_malloc(executable.path):
         return None
     return Obstacle(
         "own-malloc", f"{executable.path} brings a malloc of its own, which comes before any that is preloaded"
     )
 
 
-def wraps_malloc_of(path: str, library: str) -> bool:
-    """Whether the malloc of a program can call the library's: by glibc's other name for it, which ours defines too."""
-    return imports(path, LIBC_MALLOC) and defines(library, LIBC_MALLOC)
+def wraps_malloc(path: str) -> bool:
+    """Whether a program has a malloc that can call another file's, by glibc's other name for it. hakmem's libraries
+    define that name too."""
+    return defines(path, "malloc") and _imports(path, LIBC_MALLOC)
 
 
 def _emptied_environment(chain: Chain) -> Optional[Obstacle]:
@@ -269,7 +270,7 @@ def defines(path: str, name: str) -> bool:
     return _tells(path, lambda segment: _segment_defines(segment, name))
 
 
-def imports(path: str, name: str) -> bool:
+def _imports(path: str, name: str) -> bool:
     """Whether a file calls a function of this name in another file."""
     return _tells(
         path, lambda segment: any(one.name == name and not _is_defined(one) for one in segment.iter_symbols())

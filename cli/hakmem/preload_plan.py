@@ -10,7 +10,7 @@ from typing import Dict, List, Mapping, Optional, Sequence
 from hakmem import linked, musl
 from hakmem.allocators import GLIBC, Allocator
 from hakmem.dynamic_linker import Binding, bind
-from hakmem.elf_check import LIBC_MALLOC, Chain, find_obstacle, follow, wraps_malloc_of
+from hakmem.elf_check import Chain, find_obstacle, follow
 from hakmem.environment import with_preload
 from hakmem.errors import Failure
 from hakmem.program import Program
@@ -46,9 +46,6 @@ def check_preload(program: Program, library: str, environment: Mapping[str, str]
     if binding is None:
         return []
     server = binding.server()
-    is_own = chain.executable is not None and server == os.path.realpath(chain.executable.path)
-    if server is not None and is_own and wraps_malloc_of(server, library):
-        server = binding.server(LIBC_MALLOC)
     if server is not None and server != os.path.realpath(library):
         return _fail_or_warn(f"{_told(binding, server)}, not {library}", force)
     return []

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 from cli_support import ROOT, Compile, Tool
-from hakmem import elf_check
+from hakmem import elf_check, preload_plan
+from hakmem.allocators import GLIBC, HAKMEM, Allocator
 from hakmem.elf_check import Chain, follow
 from hakmem.kernel_files import KernelFiles
+from hakmem.program import resolve
 
 PLAIN = "int main(void) { return 0; }"
+WRAPPER = ROOT / "tests/preload/wraps_malloc.c"
 _MACHINE_OFFSET = 18
 _AARCH64 = (183).to_bytes(2, "little")
 
@@ -148,14 +151,27 @@ def test_own_malloc(compile_c: Compile, library: Path) -> None:
 
 def test_a_wrapper_of_the_c_librarys_malloc(compile_c: Compile, library: Path, tool: Tool) -> None:
     """Its malloc calls the library's by glibc's other name."""
-    program = compile_c("wraps_malloc", (ROOT / "tests/preload/wraps_malloc.c").read_text(), f"-I{ROOT}/tests/preload")
+    program = compile_c("wraps_malloc", WRAPPER.read_text(), f"-I{WRAPPER.parent}")
     assert elf_check.defines(str(program), "malloc") and examine(program, library) is None
     done = tool("run", "-v", "--", program)
     assert (done.returncode, done.stdout) == (0, "ok\n") and "served malloc" in done.stderr, done.stderr
     done = tool("doctor", "--", program)
     assert "through the program's own malloc" in " ".join(done.stdout.split()), done.stdout
+
+
+def test_a_wrapper_and_a_library_without_glibcs_other_name(compile_c: Compile, library: Path, tool: Tool) -> None:
+    """The C library serves the wrapper's requests. The other allocators are compared."""
+    program = compile_c("wraps_malloc", WRAPPER.read_text(), f"-I{WRAPPER.parent}")
     other = compile_c("libempty.so", "int other;", "-shared", "-fPIC")
-    assert examine(program, other) == "own-malloc"
+    done = tool("run", "--library", other, "--", program)
+    assert done.returncode == 125 and "malloc would be served by" in done.stderr, done.stderr
+    done = tool("doctor", "--library", other, "--", program)
+    assert "__libc_malloc of wraps_malloc is libc.so.6's" in " ".join(done.stdout.split()), done.stdout
+    allocators = [Allocator(GLIBC, None), Allocator("other", str(other)), Allocator(HAKMEM, str(library))]
+    found = preload_plan.plan(resolve([str(program)], os.environ), allocators, os.environ, {}, force=False)
+    assert [one.allocator.name for one in found.prepared] == [GLIBC, HAKMEM]
+    assert "libc.so" in str(found.prepared[0].serves) and found.prepared[1].serves == str(library)
+    assert len(found.notes) == 1 and found.notes[0].startswith("left out: other: malloc would be served by")
 
 
 def test_scripts_are_followed(compile_c: Compile, library: Path, tmp_path: Path) -> None:

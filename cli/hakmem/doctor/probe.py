@@ -10,7 +10,7 @@ from typing import FrozenSet, Iterator, List, Mapping
 
 from hakmem.doctor.finding import Finding, Level, ok
 from hakmem.dynamic_linker import Bound, Trace, bind, trace
-from hakmem.elf_check import Executable, defines, wraps_malloc_of
+from hakmem.elf_check import LIBC_MALLOC, Executable, defines, wraps_malloc
 from hakmem.environment import is_allocator, with_preload
 from hakmem.musl import runs_on_musl
 from hakmem.self_report import VARIABLE, SelfReports
@@ -77,11 +77,11 @@ def _unknown(executable: Executable) -> Finding:
 
 
 def _served(executable: Executable, library: Path, traced: Trace) -> Finding:
-    calls = [one for one in traced.calls(_NAMES) if one.file != str(library)]
-    program = os.path.realpath(executable.path)
-    wraps = defines(program, "malloc") and wraps_malloc_of(program, str(library))
+    wraps = wraps_malloc(executable.path)
+    names = _NAMES | {LIBC_MALLOC} if wraps else _NAMES
+    calls = [one for one in traced.calls(names) if one.file != str(library)]
     if wraps:
-        calls = [one for one in calls if one.server != program]
+        calls = [one for one in calls if one.server != os.path.realpath(executable.path)]
     elsewhere = [one for one in calls if one.server != str(library) and _really_serves(one)]
     if any(_is_central(one, executable) for one in elsewhere):
         complaint = next((line for line in traced.complaints if library.name in line), None)
@@ -101,7 +101,7 @@ def _served(executable: Executable, library: Path, traced: Trace) -> Finding:
             "damage it.",
             "Take the library that serves these names out of LD_PRELOAD, or out of the program.",
         )
-    if wraps and not elsewhere:
+    if wraps:
         return ok(RESOLVED, f"into {library}, through the program's own malloc")
     if not calls:
         return Finding(

@@ -110,6 +110,7 @@ def bench(
 ) -> None:
     """Measure the standard set, and write the results: JSON, a table in Markdown, and pictures."""
     began = time.monotonic()
+    _refuse_empty({"--out": out, "--label": label, "--workloads": catalogue, "--programs": programs})
     _check_options(json_name, measures=not (list_only or drawn), counts=(counts_only, no_counts), with_cost=with_cost)
     if drawn is not None:
         _draw_stored(*drawn)
@@ -157,6 +158,13 @@ def bench(
         }  # fmt: skip
         _tell_next(results, only, next_step.options(given))
     _end(session, results)
+
+
+def _refuse_empty(given: Mapping[str, Optional[str]]) -> None:
+    """A shell's unset variable gives an empty value, which must not mean the default."""
+    for option, value in given.items():
+        if value == "":
+            raise Failure(f"the value of {option} is empty", EXIT_USAGE)
 
 
 def _check_options(json_name: Optional[str], measures: bool, counts: Tuple[bool, bool], with_cost: bool) -> None:

@@ -12,7 +12,9 @@ from typing import Dict, List, Optional, Tuple
 
 import pytest
 from cli_support import ROOT, Compile, Tool
+from click.testing import CliRunner
 from hakmem.errors import Failure
+from hakmem.main import cli
 from hakmem.profile import live
 from hakmem.profile.live import take
 from hakmem.profile.read import read
@@ -460,8 +462,11 @@ def test_a_start_that_is_refused_keeps_no_connection(monkeypatch: pytest.MonkeyP
 def test_a_process_that_ends_meanwhile(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was there, and has ended."""
     monkeypatch.setattr(live, "time", SimpleNamespace(sleep=lambda _: watched.end()))
-    with pytest.raises(Failure, match=f"^process {watched.pid} .holder. has ended$"):
-        take(live.asker(watched.pid), watched.pid, 1.0, None, [])
+    done = CliRunner().invoke(cli, ["profile", "--seconds", "1", str(watched.pid)])
+    told = (
+        f"hakmem: process {watched.pid} (holder) has ended: `hakmem profile -- PROGRAM` profiles a program to its end"
+    )
+    assert (done.exit_code, done.output.startswith(told)) == (125, True), done.output
 
 
 @pytest.mark.parametrize("preload", ["", "LD_PRELOAD= "])

@@ -16,6 +16,7 @@ from hakmem.commands.run import run_to_end
 from hakmem.debug_dir import debug_dir_option
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_result
+from hakmem.followed import Ended
 from hakmem.output import Content, OutputFile, end_with, refuse_stdout, reserve, write_each
 from hakmem.process_files import roots
 from hakmem.process_or_program import ProcessOrProgram, process_of
@@ -27,7 +28,7 @@ from hakmem.profile.export import folded, speedscope, stacks
 from hakmem.profile.flame import draw
 from hakmem.profile.model import BY, Profile
 from hakmem.profile.read import read
-from hakmem.profile.record import Recording, beside, why_none
+from hakmem.profile.record import FILE_VARIABLE, Recording, beside, why_none
 from hakmem.profile.symbolize import Symbolizer
 from hakmem.profile.write import to_bytes
 from hakmem.seconds import Time
@@ -262,7 +263,13 @@ def _show_sites(wish: _Wish, answer: bytes, search: Search, title: str) -> None:
 def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[int], end: live.End) -> None:
     notes: List[str] = []
     take = live.take_sites if wish.by in _BY_SITE else live.take
-    taken = take(live.asker(pid), pid, seconds, rate, notes, end)
+    try:
+        taken = take(live.asker(pid), pid, seconds, rate, notes, end)
+    except Ended as ended:
+        raise Failure(
+            f"{ended.message}: `hakmem profile -- PROGRAM` profiles a program to its end, as HAKMEM_PROFILE=1 with "
+            f"{FILE_VARIABLE} does (see: hakmem help profile)"
+        ) from None
     for note in () if wish.quiet else notes:
         say(f"note: {note}")
     # While the process runs, /proc/PID/root leads to its files.

@@ -77,7 +77,7 @@ class _Wish:
             self.tell_again(tip, on_stderr)
 
     def tell_no_samples(self, profile: Profile, remedy: str) -> None:
-        """How a profile that this command began takes some."""
+        """Says what makes a profile that this command began take samples, where it has none."""
         if not (self.quiet or profile.samples) and profile.period > 1:
             say(f"note: too little was allocated for a sample: {remedy} than {profile.period} takes more")
 

@@ -129,7 +129,8 @@ def joined(answers: Iterable[List[Metric]]) -> List[Metric]:
 
 
 def _start_profile(heap: HeapProfile, stack: contextlib.ExitStack) -> None:
-    """Until the stack unwinds. A process that refuses, as one on the fast library does, is served without a profile."""
+    """Starts a profile, where none runs, that ends when the stack unwinds. A process that refuses it, as one on the
+    fast library does, is served without."""
     try:
         if not live.state(heap.ask).running:
             stack.enter_context(live.started(heap.ask, live.DEFAULT_RATE))

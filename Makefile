@@ -17,10 +17,10 @@ FUZZ_SECONDS ?= 60
 SOAK_OPERATIONS ?= 1000000000
 # Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
 WERROR ?= OFF
-# The prefix as one word of the shell, which still reads a `~` at its start as the home folder.
-EMPTY :=
+# The prefix as one word of the shell. A folder `~` or `~USER` at its start is not quoted: the shell puts in the home.
 QUOTED = '$(subst ','\'',$(or $(PREFIX),/usr/local))'
-PLACE = $(if $(filter ~%,$(firstword $(PREFIX))),$(subst $(EMPTY) $(EMPTY),\ ,$(PREFIX)),$(QUOTED))
+TILDE = $(filter ~%,$(firstword $(subst /, ,$(PREFIX))))
+PLACE = $(if $(TILDE),$(subst '$(TILDE)',$(TILDE),$(subst '$(TILDE)/,$(TILDE)/',$(QUOTED))),$(QUOTED))
 RUN_TESTS = $(PYTHON) tools/run_tests.py --jobs $(JOBS) --werror $(WERROR)
 
 .PHONY: help

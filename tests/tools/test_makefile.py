@@ -40,6 +40,7 @@ def test_the_first_run_takes_the_new_interpreter(target: str, tmp_path: Path) ->
     "prefix, expected",
     [
         ("a folder", "a folder"), ("~/.local", "HOME/.local"), ("~/a folder", "HOME/a folder"), ("", "/usr/local"),
+        ("~", "HOME"), ("~/o'brien (b)", "HOME/o'brien (b)"), ("a/~/b", "a/~/b"),
         *((name, name) for name in ("a (b)", "o'brien", 'a "b"', "a&b", "a;b", "a#b", "a*")),
     ],
 )  # fmt: skip

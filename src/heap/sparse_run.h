@@ -43,7 +43,7 @@ typedef struct {
   bool is_ending;                         /* all free runs go, some at a time, and none is kept meanwhile */
   uint32_t puts, puts_before;             /* free runs that came, until now and until `tick_ms` */
   uint64_t tick_ms;                       /* when hk_sparse_pass_time last looked whether some came */
-  bool has_limit;                         /* the process has one on addresses; asked again at `limit_due_ms` */
+  bool has_limit;                         /* the process has one on addresses; looked up again at `limit_due_ms` */
   uint64_t limit_due_ms;
   uint64_t random;
 } hk_sparse_t;

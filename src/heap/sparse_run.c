@@ -34,7 +34,8 @@
  * takes one of them. */
 #define UNUSED_MS 1000
 
-/* Chosen: a heap looks up once in this time whether the process has a limit on addresses. That takes as long as a look. */
+/* Chosen: a heap looks up once in this time whether the process has a limit on addresses. That takes as long as a look
+ * at a run. */
 #define LIMIT_MS 100
 
 void hk_sparse_init(hk_sparse_t *sparse) {

@@ -1,4 +1,4 @@
-/* space/guard_slot.c - L3. See guard_slot.h; docs/concurrency.md has the argument for each order. */
+/* space/guard_slot.c - L3. See guard_slot.h. */
 #include "space/guard_slot.h"
 
 #include "base/arithmetic.h"
@@ -18,30 +18,11 @@
 /* Chosen: the most bytes of addresses that freed long blocks keep. */
 #define LARGE_FREED_MAX HK_GIB
 
-typedef struct {
-  _Atomic(uint32_t) sequence; /* raised before and after each change */
-  _Atomic(uint8_t) state;     /* hk_guard_state_t */
-  _Atomic(bool) is_opened;    /* hk_guard_slot_open_page has opened a page of the slot */
-  _Atomic(uintptr_t) start;
-  _Atomic(size_t) bytes;
-  _Atomic(struct hk_named *) named;
-  _Atomic(uintptr_t) pages;
-  _Atomic(size_t) pages_bytes;
-  _Atomic(uintptr_t) mapping; /* with the guard pages; of a slot of one page constant. 0: none */
-  _Atomic(size_t) mapping_bytes;
-  _Atomic(struct hk_site *) alloc_site;
-  _Atomic(uint64_t) alloc_thread;
-  _Atomic(uint64_t) alloc_ms;
-  _Atomic(struct hk_site *) free_site;
-  _Atomic(uint64_t) free_thread;
-  _Atomic(uint64_t) free_ms;
-} slot_t;
-
 /* The slots of one kind. `order` is a ring of the freed ones, the first to be freed at `head`. hk_lock_guard guards all
  * fields except `slot` and `count`, which are constant; readers of `used` do without it. A change is complete with its
  * last store, so a child of fork finds at worst a slot that is in no list. */
 typedef struct {
-  slot_t *slot;
+  hk_guard_record_t *slot;
   uint32_t *order;
   size_t count;
   _Atomic(size_t) used; /* slots from this index on were never taken; readers stop there */
@@ -63,11 +44,11 @@ _Atomic(bool) hk_guard_slot_exists;
 
 /* ---- The pool. */
 
-static size_t bytes_of(size_t count) { return count * (sizeof(slot_t) + sizeof(uint32_t)); }
+static size_t bytes_of(size_t count) { return count * (sizeof(hk_guard_record_t) + sizeof(uint32_t)); }
 
 static void set_up(kind_t *kind, void *memory, size_t count) {
   kind->slot = memory;
-  kind->order = (uint32_t *)((slot_t *)memory + count);
+  kind->order = (uint32_t *)((hk_guard_record_t *)memory + count);
   kind->count = count;
 }
 
@@ -99,88 +80,19 @@ bool hk_guard_slot_begin(size_t slots) {
   return made;
 }
 
-/* ---- A slot's fields. */
-
-static void begin_change(slot_t *slot) { hk_store_release(&slot->sequence, hk_load_relaxed(&slot->sequence) + 1); }
-
-/* Each store pairs with an acquire load of read_slot. */
-static void end_change(slot_t *slot, hk_guard_state_t state) {
-  hk_store_release(&slot->state, (uint8_t)state);
-  hk_store_release(&slot->sequence, hk_load_relaxed(&slot->sequence) + 1);
-}
-
-static void write_allocated(slot_t *slot, const hk_guard_view_t *view, uintptr_t mapping, size_t mapping_bytes) {
-  begin_change(slot);
-  hk_store_release(&slot->start, view->start);
-  hk_store_release(&slot->bytes, view->bytes);
-  hk_store_release(&slot->named, view->named);
-  hk_store_release(&slot->pages, view->pages);
-  hk_store_release(&slot->pages_bytes, view->pages_bytes);
-  hk_store_release(&slot->mapping, mapping);
-  hk_store_release(&slot->mapping_bytes, mapping_bytes);
-  hk_store_release(&slot->alloc_site, view->allocated.site);
-  hk_store_release(&slot->alloc_thread, view->allocated.thread);
-  hk_store_release(&slot->alloc_ms, view->allocated.ms);
-  hk_store_release(&slot->free_site, NULL);
-  hk_store_release(&slot->free_thread, 0);
-  hk_store_release(&slot->free_ms, 0);
-  end_change(slot, hk_guard_live);
-}
-
-static void write_freed(slot_t *slot, const hk_guard_deed_t *deed) {
-  begin_change(slot);
-  hk_store_release(&slot->free_site, deed->site);
-  hk_store_release(&slot->free_thread, deed->thread);
-  hk_store_release(&slot->free_ms, deed->ms);
-  end_change(slot, hk_guard_freed);
-}
-
-/* Ends the use of a slot that has no block. */
-static void write_unused(slot_t *slot) {
-  begin_change(slot);
-  hk_store_release(&slot->start, 0);
-  end_change(slot, hk_guard_unused);
-}
-
-/* Reads the fields in the reverse order of their writes: after the first new one, all are new. */
-static void copy_fields(slot_t *slot, hk_guard_view_t *view) {
-  view->freed.ms = hk_load_acquire(&slot->free_ms);
-  view->freed.thread = hk_load_acquire(&slot->free_thread);
-  view->freed.site = hk_load_acquire(&slot->free_site);
-  view->allocated.ms = hk_load_acquire(&slot->alloc_ms);
-  view->allocated.thread = hk_load_acquire(&slot->alloc_thread);
-  view->allocated.site = hk_load_acquire(&slot->alloc_site);
-  view->pages_bytes = hk_load_acquire(&slot->pages_bytes);
-  view->pages = hk_load_acquire(&slot->pages);
-  view->named = hk_load_acquire(&slot->named);
-  view->bytes = hk_load_acquire(&slot->bytes);
-  view->start = hk_load_acquire(&slot->start);
-}
-
-/* Returns false when the slot has no block, or has changed meanwhile. A block that is being freed counts as live. */
-static bool read_slot(slot_t *slot, hk_guard_view_t *view) {
-  uint32_t sequence = hk_load_acquire(&slot->sequence);
-  uint8_t state = hk_load_acquire(&slot->state);
-  if (sequence == 0 || sequence % 2 != 0 || state == hk_guard_unused) return false;
-  copy_fields(slot, view);
-  bool is_whole = hk_load_relaxed(&slot->sequence) == sequence;
-  view->state = view->freed.ms != 0 ? hk_guard_freed : hk_guard_live;
-  return is_whole;
-}
-
 /* ---- The order of the freed slots. */
 
 /* Takes the slot that was freed first. Returns NULL when none is in the order. */
-static slot_t *take_freed_locked(kind_t *kind) {
+static hk_guard_record_t *take_freed_locked(kind_t *kind) {
   if (kind->head == kind->tail) return NULL;
-  slot_t *slot = &kind->slot[kind->order[kind->head % kind->count]];
+  hk_guard_record_t *slot = &kind->slot[kind->order[kind->head % kind->count]];
   kind->freed_bytes -= hk_load_relaxed(&slot->mapping_bytes);
   kind->head++;
   return slot;
 }
 
 /* Takes an unused slot, or else the one that was freed first. Returns NULL when all are live. */
-static slot_t *take_locked(kind_t *kind) {
+static hk_guard_record_t *take_locked(kind_t *kind) {
   size_t used = hk_load_relaxed(&kind->used);
   if (used < kind->count) {
     hk_store_relaxed(&kind->used, used + 1);
@@ -190,7 +102,7 @@ static slot_t *take_locked(kind_t *kind) {
 }
 
 /* Puts a slot behind all freed ones: it is used again after them. */
-static void put_last_locked(kind_t *kind, slot_t *slot) {
+static void put_last_locked(kind_t *kind, hk_guard_record_t *slot) {
   kind->order[kind->tail % kind->count] = (uint32_t)(slot - kind->slot);
   kind->freed_bytes += hk_load_relaxed(&slot->mapping_bytes);
   kind->tail++;
@@ -206,16 +118,16 @@ static bool take_turn_locked(const struct hk_site *site) {
 }
 
 /* Takes a slot for a block of the stack, and makes it busy. Returns NULL when all are live. */
-static slot_t *take_slot(kind_t *kind, const struct hk_site *site, bool *is_at_start) {
+static hk_guard_record_t *take_slot(kind_t *kind, const struct hk_site *site, bool *is_at_start) {
   hk_lock_acquire(hk_lock_guard);
-  slot_t *slot = take_locked(kind);
+  hk_guard_record_t *slot = take_locked(kind);
   if (slot != NULL) *is_at_start = take_turn_locked(site);
   hk_lock_release(hk_lock_guard);
   if (slot != NULL) hk_store_relaxed(&slot->state, (uint8_t)hk_guard_busy);
   return slot;
 }
 
-static void put_last(kind_t *kind, slot_t *slot) {
+static void put_last(kind_t *kind, hk_guard_record_t *slot) {
   hk_lock_acquire(hk_lock_guard);
   put_last_locked(kind, slot);
   hk_lock_release(hk_lock_guard);
@@ -223,14 +135,14 @@ static void put_last(kind_t *kind, slot_t *slot) {
 
 /* ---- Slots of one page. */
 
-static uintptr_t page_of(const slot_t *slot) {
+static uintptr_t page_of(const hk_guard_record_t *slot) {
   return range + (2 * (uintptr_t)(slot - paged.slot) + 1) * hk_os_page_size();
 }
 
 static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
   size_t page = hk_os_page_size();
   bool is_at_start = false;
-  slot_t *slot = take_slot(&paged, deed->site, &is_at_start);
+  hk_guard_record_t *slot = take_slot(&paged, deed->site, &is_at_start);
   if (slot == NULL) return NULL;
   uintptr_t pages = page_of(slot);
   /* The neighbours' guard pages are this slot's too. */
@@ -246,25 +158,21 @@ static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *
                           .pages_bytes = page,
                           .allocated = *deed};
   if (!hk_os_allow_writes((void *)pages, page)) {
-    write_unused(slot);
+    hk_guard_record_write_unused(slot);
     put_last(&paged, slot);
     return NULL;
   }
   hk_guard_padding_fill(pages, view.pages_bytes, view.start, bytes);
-  write_allocated(slot, &view, pages - page, 3 * page);
+  hk_guard_record_write_allocated(slot, &view, pages - page, 3 * page);
   return (void *)view.start;
 }
 
 /* ---- Slots with a mapping of their own. It has whole slabs of addresses. */
 
-static void drop_mapping(slot_t *slot) {
+static void drop_mapping(hk_guard_record_t *slot) {
   uintptr_t mapping = hk_load_relaxed(&slot->mapping);
   if (mapping == 0) return;
-  begin_change(slot);
-  hk_store_release(&slot->mapping, 0);
-  hk_store_release(&slot->start, 0);
-  hk_store_release(&slot->pages_bytes, 0);
-  end_change(slot, hk_guard_unused);
+  hk_guard_record_write_unmapped(slot);
   (void)hk_os_unmap((void *)mapping, hk_load_relaxed(&slot->mapping_bytes));
   hk_store_release(&slot->mapping_bytes, 0);
   hk_store_relaxed(&slot->is_opened, false);
@@ -275,7 +183,7 @@ static void drop_mapping(slot_t *slot) {
 static void drop_mappings_above(size_t most) {
   for (;;) {
     hk_lock_acquire(hk_lock_guard);
-    slot_t *slot = large.freed_bytes > most ? take_freed_locked(&large) : NULL;
+    hk_guard_record_t *slot = large.freed_bytes > most ? take_freed_locked(&large) : NULL;
     hk_lock_release(hk_lock_guard);
     if (slot == NULL) return;
     drop_mapping(slot);
@@ -283,16 +191,11 @@ static void drop_mappings_above(size_t most) {
   }
 }
 
-/* Returns the slot in whose mapping the address lies; NULL when there is none. Skips a slot that changes meanwhile: its
- * block is not one that the caller has. */
-static slot_t *large_at(uintptr_t address) {
+/* Returns the slot in whose mapping the address lies; NULL when there is none. */
+static hk_guard_record_t *large_at(uintptr_t address) {
   size_t used = hk_load_relaxed(&large.used);
   for (size_t i = 0; i < used; i++) {
-    slot_t *slot = &large.slot[i];
-    uint32_t sequence = hk_load_acquire(&slot->sequence);
-    uintptr_t mapping = hk_load_acquire(&slot->mapping);
-    bool is_inside = mapping != 0 && address - mapping < hk_load_acquire(&slot->mapping_bytes);
-    if (is_inside && sequence % 2 == 0 && hk_load_relaxed(&slot->sequence) == sequence) return slot;
+    if (hk_guard_record_has(&large.slot[i], address)) return &large.slot[i];
   }
   return NULL;
 }
@@ -316,7 +219,7 @@ static bool are_free_addresses(uintptr_t start, size_t bytes) {
 static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
   size_t page = hk_os_page_size();
   bool is_at_start = false;
-  slot_t *slot = take_slot(&large, deed->site, &is_at_start);
+  hk_guard_record_t *slot = take_slot(&large, deed->site, &is_at_start);
   if (slot == NULL) return NULL;
   drop_mapping(slot);
   size_t slack = alignment > page ? alignment : 0;
@@ -327,7 +230,7 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
   bool is_usable = mapping != 0 && are_free_addresses(mapping, mapping_bytes);
   if (!is_usable || !hk_os_allow_writes((void *)pages, pages_bytes)) {
     if (mapping != 0) (void)hk_os_unmap((void *)mapping, mapping_bytes);
-    write_unused(slot);
+    hk_guard_record_write_unused(slot);
     put_last(&large, slot);
     return NULL;
   }
@@ -339,7 +242,7 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
                           .pages_bytes = pages_bytes,
                           .allocated = *deed};
   hk_guard_padding_fill(pages, view.pages_bytes, view.start, bytes);
-  write_allocated(slot, &view, mapping, mapping_bytes);
+  hk_guard_record_write_allocated(slot, &view, mapping, mapping_bytes);
   return (void *)view.start;
 }
 
@@ -357,7 +260,7 @@ void *hk_guard_slot_alloc(size_t bytes, size_t alignment, const hk_guard_deed_t 
 /* ---- Look-up. */
 
 /* Returns the slot of one page whose page, or whose guard pages' nearer half, has the address. */
-static slot_t *paged_at(uintptr_t address) {
+static hk_guard_record_t *paged_at(uintptr_t address) {
   size_t page = hk_os_page_size(), index = (address - range) / page;
   if (index % 2 != 0) return &paged.slot[index / 2];
   bool is_upper_half = (address - range) % page >= page / 2;
@@ -366,7 +269,7 @@ static slot_t *paged_at(uintptr_t address) {
   return &paged.slot[slot < paged.count ? slot : paged.count - 1];
 }
 
-static slot_t *slot_at(uintptr_t address) {
+static hk_guard_record_t *slot_at(uintptr_t address) {
   if (!hk_guard_slot_has_pool()) return NULL;
   return address - range < range_bytes ? paged_at(address) : large_at(address);
 }
@@ -384,22 +287,22 @@ static bool is_guard_page(uintptr_t address) {
 /* Reads the last slot of one page that was used: its block is the nearest one to a slot that never was. */
 static bool read_last(hk_guard_view_t *view) {
   size_t used = hk_load_relaxed(&paged.used);
-  return used > 0 && read_slot(&paged.slot[used - 1], view);
+  return used > 0 && hk_guard_record_read(&paged.slot[used - 1], view);
 }
 
 /* For a guard page between two slots, compares the distances to both blocks: a block may lie at the far end of its
  * page. */
 bool hk_guard_slot_find(uintptr_t address, hk_guard_view_t *view) {
-  slot_t *slot = slot_at(address);
+  hk_guard_record_t *slot = slot_at(address);
   if (slot == NULL) return false;
-  bool is_found = read_slot(slot, view);
+  bool is_found = hk_guard_record_read(slot, view);
   bool is_unused = address - range < range_bytes && (size_t)(slot - paged.slot) >= hk_load_relaxed(&paged.used);
   if (!is_found && is_unused) is_found = read_last(view);
   if (!is_guard_page(address)) return is_found;
   size_t below = (address - range) / hk_os_page_size() / 2;
   for (size_t i = below == 0 ? 0 : below - 1; i <= below && i < paged.count; i++) {
     hk_guard_view_t other;
-    if (&paged.slot[i] == slot || !read_slot(&paged.slot[i], &other)) continue;
+    if (&paged.slot[i] == slot || !hk_guard_record_read(&paged.slot[i], &other)) continue;
     if (!is_found || distance_to(&other, address) < distance_to(view, address)) *view = other;
     is_found = true;
   }
@@ -410,11 +313,11 @@ bool hk_guard_slot_find(uintptr_t address, hk_guard_view_t *view) {
 
 hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *deed, hk_guard_view_t *view,
                                    uintptr_t *damage) {
-  slot_t *slot = slot_at(address);
+  hk_guard_record_t *slot = slot_at(address);
   uint8_t expected = hk_guard_live;
   if (slot == NULL || hk_load_acquire(&slot->start) != address) return hk_guard_free_refused;
   if (!hk_compare_exchange_acquire(&slot->state, &expected, (uint8_t)hk_guard_busy)) return hk_guard_free_refused;
-  copy_fields(slot, view);
+  hk_guard_record_copy(slot, view);
   view->state = hk_guard_live;
   if (view->start != address) { /* the slot has another block since the first look */
     hk_store_release(&slot->state, (uint8_t)hk_guard_live);
@@ -422,7 +325,7 @@ hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *dee
   }
   *damage = hk_guard_padding_damage(view->pages, view->pages_bytes, view->start, view->bytes);
   bool is_closed = hk_os_purge_and_forbid((void *)view->pages, view->pages_bytes);
-  write_freed(slot, deed);
+  hk_guard_record_write_freed(slot, deed);
   kind_t *kind = address - range < range_bytes ? &paged : &large;
   if (is_closed) {
     put_last(kind, slot);
@@ -439,7 +342,7 @@ void hk_guard_slot_drop_addresses(void) {
 }
 
 /* A guard page is closed again by the next block of either slot beside it. */
-static void note_opened(uintptr_t address, slot_t *slot) {
+static void note_opened(uintptr_t address, hk_guard_record_t *slot) {
   hk_store_relaxed(&slot->is_opened, true);
   if (!is_guard_page(address)) return;
   size_t above = (address - range) / hk_os_page_size() / 2;
@@ -448,7 +351,7 @@ static void note_opened(uintptr_t address, slot_t *slot) {
 }
 
 bool hk_guard_slot_open_page(uintptr_t address) {
-  slot_t *slot = slot_at(address);
+  hk_guard_record_t *slot = slot_at(address);
   size_t page = hk_os_page_size();
   if (slot == NULL) return false;
   uintptr_t start = hk_align_down(address, page);
@@ -464,7 +367,7 @@ static void add_usage(kind_t *kind, hk_guard_usage_t *usage, uint64_t now_ms) {
   size_t used = hk_load_relaxed(&kind->used);
   for (size_t i = 0; i < used; i++) {
     hk_guard_view_t view;
-    if (!read_slot(&kind->slot[i], &view)) continue;
+    if (!hk_guard_record_read(&kind->slot[i], &view)) continue;
     if (view.state == hk_guard_live) {
       usage->live++;
       usage->live_bytes += view.pages_bytes;
@@ -489,7 +392,7 @@ static void visit_kind(kind_t *kind, void (*visit)(const hk_guard_view_t *view, 
   size_t used = hk_load_relaxed(&kind->used);
   for (size_t i = 0; i < used; i++) {
     hk_guard_view_t view;
-    if (read_slot(&kind->slot[i], &view) && view.state == hk_guard_live) visit(&view, context);
+    if (hk_guard_record_read(&kind->slot[i], &view) && view.state == hk_guard_live) visit(&view, context);
   }
 }
 

@@ -13,9 +13,8 @@
  * one none.
  *
  * States: unused -> busy -> live -> busy -> freed -> busy -> ... The thread that makes a slot busy owns it: it writes
- * the fields. hk_lock_guard guards the order of the freed slots alone. A reader takes no lock: it copies the fields,
- * and drops the copy when the slot's sequence has changed meanwhile. A child of fork loses the slots that other threads
- * had made busy. */
+ * the slot's record (guard_record.h). hk_lock_guard guards the order of the freed slots alone. A child of fork loses
+ * the slots that other threads had made busy. */
 #ifndef HK_SPACE_GUARD_SLOT_H
 #define HK_SPACE_GUARD_SLOT_H
 
@@ -25,33 +24,9 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "space/guard_record.h"
 
 HK_C_BEGIN
-
-/* A call stack (unwind/site.h), and a named heap or tag (heap/named.h); opaque here. */
-struct hk_site;
-struct hk_named;
-
-typedef enum { hk_guard_unused, hk_guard_busy, hk_guard_live, hk_guard_freed } hk_guard_state_t;
-
-/* The call that allocated or freed a block. */
-typedef struct {
-  struct hk_site *site;
-  uint64_t thread; /* the kernel's number; 0: unknown */
-  uint64_t ms;     /* monotonic */
-} hk_guard_deed_t;
-
-/* A copy of a slot. */
-typedef struct {
-  hk_guard_state_t state; /* live or freed */
-  uintptr_t start;        /* of the block */
-  size_t bytes;           /* that were requested */
-  struct hk_named *named; /* the block's named heap or tag; NULL: none */
-  uintptr_t pages;        /* of the block and its padding */
-  size_t pages_bytes;
-  hk_guard_deed_t allocated;
-  hk_guard_deed_t freed; /* of a live block: all 0 */
-} hk_guard_view_t;
 
 /* Makes the pool, for `slots` blocks of up to a page and an eighth as many longer ones. Returns false when the system
  * refuses; true at once when there is a pool. */

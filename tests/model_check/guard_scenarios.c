@@ -1,5 +1,5 @@
-/* space/guard_slot.c: threads take, free and use slots again, two free one block, and a fault handler reads a slot
- * while another thread changes it. */
+/* space/guard_slot.c, guard_record.c: threads take, free and use slots again, two free one block, and a fault handler
+ * reads a slot while another thread changes it. */
 #include "base/atomic.h"
 #include "base/units.h"
 #include "model_check/checker.h"

@@ -286,16 +286,16 @@ hk_add_model_mutant(guard_pool_published_relaxed guard_two_begin space/guard_slo
 )
 hk_add_model_mutant(guard_slot_taken_without_lock guard_two_take space/guard_slot.c
   "hk_lock_acquire(hk_lock_guard);
-  slot_t *slot = take_locked(kind);
+  hk_guard_record_t *slot = take_locked(kind);
   if (slot != NULL) *is_at_start = take_turn_locked(site);
   hk_lock_release(hk_lock_guard);"
-  "slot_t *slot = take_locked(kind);
+  "hk_guard_record_t *slot = take_locked(kind);
   if (slot != NULL) *is_at_start = take_turn_locked(site);"
   "data race"
 )
 hk_add_model_mutant(guard_slot_free_before_it_is_closed guard_take_one_again space/guard_slot.c
   "bool is_closed = hk_os_purge_and_forbid((void *)view->pages, view->pages_bytes);
-  write_freed(slot, deed);
+  hk_guard_record_write_freed(slot, deed);
   kind_t *kind = address - range < range_bytes ? &paged : &large;
   if (is_closed) {
     put_last(kind, slot);
@@ -306,28 +306,30 @@ hk_add_model_mutant(guard_slot_free_before_it_is_closed guard_take_one_again spa
   "kind_t *kind = address - range < range_bytes ? &paged : &large;
   put_last(kind, slot);
   (void)hk_os_purge_and_forbid((void *)view->pages, view->pages_bytes);
-  write_freed(slot, deed);"
+  hk_guard_record_write_freed(slot, deed);"
   "data race"
 )
 hk_add_model_mutant(guard_freed_in_two_steps guard_two_free space/guard_slot.c
   "hk_compare_exchange_acquire(&slot->state, &expected" "TWO_STEP_COMPARE_EXCHANGE(&slot->state, &expected"
   "one of two frees is the first"
 )
-hk_add_model_mutant(guard_copy_not_compared guard_look_while_used_again space/guard_slot.c
-  "bool is_whole = hk_load_relaxed(&slot->sequence) == sequence;" "bool is_whole = true;"
+hk_add_model_mutant(guard_copy_not_compared guard_look_while_used_again space/guard_record.c
+  "bool is_whole = hk_load_relaxed(&record->sequence) == sequence;" "bool is_whole = true;"
   "a copy of a slot is of one life"
 )
-hk_add_model_mutant(guard_sequence_not_raised_before guard_look_while_used_again space/guard_slot.c
-  "static void begin_change(slot_t *slot) { hk_store_release(&slot->sequence, hk_load_relaxed(&slot->sequence) + 1); }"
-  "static void begin_change(slot_t *slot) { (void)slot; }"
+hk_add_model_mutant(guard_sequence_not_raised_before guard_look_while_used_again space/guard_record.c
+  "static void begin_change(hk_guard_record_t *record) {
+  hk_store_release(&record->sequence, hk_load_relaxed(&record->sequence) + 1);"
+  "static void begin_change(hk_guard_record_t *record) {
+  (void)record;"
   "a copy of a slot is of one life"
 )
-hk_add_model_mutant(guard_field_written_relaxed guard_look_while_used_again space/guard_slot.c
-  "hk_store_release(&slot->alloc_thread, view->allocated.thread)"
-  "hk_store_relaxed(&slot->alloc_thread, view->allocated.thread)"
+hk_add_model_mutant(guard_field_written_relaxed guard_look_while_used_again space/guard_record.c
+  "hk_store_release(&record->alloc_thread, view->allocated.thread)"
+  "hk_store_relaxed(&record->alloc_thread, view->allocated.thread)"
   "a copy of a slot is of one life"
 )
-hk_add_model_mutant(guard_field_read_relaxed guard_look_while_used_again space/guard_slot.c
-  "view->bytes = hk_load_acquire(&slot->bytes)" "view->bytes = hk_load_relaxed(&slot->bytes)"
+hk_add_model_mutant(guard_field_read_relaxed guard_look_while_used_again space/guard_record.c
+  "view->bytes = hk_load_acquire(&record->bytes)" "view->bytes = hk_load_relaxed(&record->bytes)"
   "a copy of a slot is of one life"
 )

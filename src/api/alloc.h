@@ -129,8 +129,8 @@ HK_INLINE void *hk_alloc(size_t size) {
  * that may look free: the slow path finds that it is live. */
 HK_INLINE bool hk_is_plausible(hk_slab_place_t *slab, const void *block) {
   if (!HK_SAFETY) return true;
-  uint64_t product = (uint16_t)(uintptr_t)block * hk_slab_at(slab)->inverse; /* hk_start_is_plausible in two steps */
-  return product < hk_slab_at(slab)->inverse && !hk_block_may_look_free((const hk_block_t *)block);
+  return hk_start_is_plausible(&hk_slab_at(slab)->starts, (uint16_t)(uintptr_t)block) &&
+         !hk_block_may_look_free((const hk_block_t *)block);
 }
 
 /* free, as hakmem.h describes it. */

@@ -122,7 +122,7 @@ static HK_NOINLINE void free_unusual(void *block) {
 
 /* Returns whether the block is plausibly a live small block: by the fast path's tests. */
 HK_INLINE bool is_plausibly_live(const hk_slab_t *slab, const void *block) {
-  return hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) && (uintptr_t)block >> HK_ADDRESS_BITS == 0 &&
+  return hk_start_is_plausible(&slab->starts, (uint16_t)(uintptr_t)block) && (uintptr_t)block >> HK_ADDRESS_BITS == 0 &&
          !hk_block_may_look_free(block);
 }
 
@@ -135,7 +135,7 @@ HK_INLINE bool is_plausibly_live_remote(const hk_heap_t *heap, const hk_slab_t *
 /* Frees a block of a heap that the caller has and is not switched to: as in hk_free. Returns false for an address that
  * is implausible. */
 HK_INLINE bool free_own(hk_slab_t *slab, hk_block_t *block) {
-  bool is_plausible = hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse);
+  bool is_plausible = hk_start_is_plausible(&slab->starts, (uint16_t)(uintptr_t)block);
   if (HK_UNLIKELY(!is_plausible || hk_block_may_look_free(block))) return false;
   if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_countdown_over(slab);
   return true;
@@ -241,7 +241,7 @@ void hk_free_hardened(void *block) {
   hk_slab_place_t place = hk_slab_place_of(block);
   hk_slab_t *slab = hk_slab_at(&place);
   hk_heap_t *owner = hk_load_relaxed(&slab->owner);
-  if (HK_UNLIKELY(owner == NULL || !hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) ||
+  if (HK_UNLIKELY(owner == NULL || !hk_start_is_plausible(&slab->starts, (uint16_t)(uintptr_t)block) ||
                   (uintptr_t)block >> HK_ADDRESS_BITS != 0)) {
     free_unowned(block, slab);
   } else if (HK_LIKELY(hk_thread_has(owner)) || hk_part_is_mine(slab, owner)) {

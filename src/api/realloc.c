@@ -216,20 +216,13 @@ HK_INLINE void *move(const hk_slab_t *slab, void *block, size_t bytes, size_t si
   return move_unnamed(block, bytes, size, 0);
 }
 
-/* hk_span_has_block for the slab that the address lies in, by one multiplication: the product's low half tells whether
- * a block starts there, the high half which one. */
+/* hk_span_has_block for the slab that the address lies in, without a call. */
 HK_INLINE bool slab_has_block(const hk_slab_t *slab, const void *block) {
-  uint64_t inverse = slab->inverse;
-  unsigned offset = (uint16_t)(uintptr_t)block;
-  unsigned __int128 product = (unsigned __int128)offset * inverse;
-  if ((uint64_t)product >= inverse || offset + slab->block_bytes > HK_SLAB_BYTES) return false;
-  if ((uintptr_t)block >> HK_ADDRESS_BITS != 0) return false;
+  uint16_t offset = (uint16_t)(uintptr_t)block;
+  if (!hk_starts_has(&slab->starts, offset) || (uintptr_t)block >> HK_ADDRESS_BITS != 0) return false;
   const hk_slab_t *span = slab->head;
-  unsigned index = (unsigned)(product >> 64);
-  if (slab != span) {
-    unsigned per_slab = (unsigned)((unsigned __int128)HK_SLAB_BYTES * inverse >> 64);
-    index += (unsigned)(slab - span) * per_slab;
-  }
+  unsigned index = hk_starts_divide(&slab->starts, offset);
+  if (slab != span) index += (unsigned)(slab - span) * hk_starts_divide(&slab->starts, HK_SLAB_BYTES);
   return index < hk_span_carved(span);
 }
 

@@ -57,7 +57,7 @@ HK_INLINE hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value, stay_t sta
   /* A query may name any address: another thread has released the span meanwhile, and a run begins there. It may hold a
    * sample. */
   if (HK_UNLIKELY(bytes < HK_BLOCK_ALIGNMENT)) return gone;
-  if (!hk_offset_is_start(offset, slab->inverse)) return place_in_span(span, slab, value, bytes);
+  if (!hk_starts_has(&slab->starts, (uint32_t)offset)) return place_in_span(span, slab, value, bytes);
   const hk_block_t *block = (const hk_block_t *)value;
   bool has_block = hk_span_has_block(span, block);
   if (HK_UNLIKELY(!has_block)) {

@@ -26,7 +26,7 @@ static bool measure_of_span(const hk_slab_t *span, const hk_block_t *list, unsig
     if (*length == hk_span_capacity(span) || !hk_block_is_intact(list)) return false;
     uintptr_t distance = (uintptr_t)list - hk_slab_start(span);
     HK_REQUIRE(distance < span->slab_count * HK_SLAB_BYTES, "a free block lies in its span");
-    HK_REQUIRE(hk_offset_is_start(distance % HK_SLAB_BYTES, span->inverse), "a free block is a block");
+    HK_REQUIRE(hk_starts_has(&span->starts, distance % HK_SLAB_BYTES), "a free block is a block");
     ++*length;
   }
   return true;

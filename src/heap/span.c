@@ -23,21 +23,14 @@ static bool is_active(const hk_heap_t *heap, const hk_slab_t *span) {
   return hk_load_relaxed(&heap->state[span->class_index].active) == span;
 }
 
-/* Returns `value` / block size. Exact below 2^32, where hk_offset_is_start is (safety.h). */
-static unsigned divide_by_block(uint64_t value, uint64_t inverse) {
-  return (unsigned)((unsigned __int128)value * inverse >> 64);
-}
-
 /* Reads descriptors alone: the span may end at this moment, and its superslab too. */
 bool hk_span_has_block(const hk_slab_t *span, const void *address) {
   uintptr_t slabs = ((uintptr_t)hk_slab_of(address) - (uintptr_t)span) / sizeof *span;
   if (slabs >= HK_SPAN_MAX_SLABS || (uintptr_t)address >> HK_ADDRESS_BITS != 0) return false;
-  uintptr_t offset = (uintptr_t)address % HK_SLAB_BYTES;
-  uint64_t inverse = span->inverse;
-  if (!hk_offset_is_start(offset, inverse)) return false;
-  unsigned index = divide_by_block(offset, inverse);
-  unsigned per_slab = divide_by_block(HK_SLAB_BYTES, inverse);
-  return index < per_slab && slabs * per_slab + index < hk_span_carved(span);
+  uint16_t offset = (uint16_t)(uintptr_t)address;
+  hk_starts_t starts = span->starts;
+  if (!hk_starts_has(&starts, offset)) return false;
+  return slabs * hk_starts_divide(&starts, HK_SLAB_BYTES) + hk_starts_divide(&starts, offset) < hk_span_carved(span);
 }
 
 /* ---- Acquire and release. */
@@ -49,7 +42,7 @@ static hk_part_kind_t part_kind_of(const hk_heap_t *heap) {
 }
 
 static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
-  uint64_t inverse = hk_class_inverse(class_index);
+  hk_starts_t starts = hk_class_starts(class_index);
   uint8_t part_kind = (uint8_t)part_kind_of(heap);
   span->own = (hk_free_list_t){.free = HK_LIST_END};
   span->live = 0;
@@ -58,7 +51,7 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
   for (unsigned i = 0; i < span->slab_count; i++) {
     hk_slab_t *slab = &span[i];
     slab->free_list = hk_class_is_mid(class_index) ? hk_heap_effective_list(heap, class_index) : &span->own;
-    slab->inverse = inverse;
+    slab->starts = starts;
     slab->part_kind = part_kind;
     slab->head = span;
     slab->class_index = (uint8_t)class_index;

@@ -42,10 +42,25 @@ typedef struct hk_block {
   uintptr_t seal;
 } hk_block_t;
 
-/* Returns whether a block starts `offset` bytes into a slab, by one multiplication with the class's inverse, ceil(2^64
- * / size) (D. Lemire, O. Kaser, N. Kurz, "Faster remainder by direct computation", 2019; exact for 32-bit offset and
- * size). */
-HK_INLINE bool hk_offset_is_start(uint64_t offset, uint64_t inverse) { return offset * inverse < inverse; }
+/* Tells where the blocks of a class start in a slab: hk_class_starts. `inverse` is ceil(2^32 / size). In the product of
+ * an offset and `inverse` the upper 32 bits are the index of the block. The lower ones are index * (inverse * size -
+ * 2^32) at the start of a block, and at least `inverse` elsewhere (D. Lemire, O. Kaser, N. Kurz, "Faster remainder by
+ * direct computation", 2019). `limit` is one more than they are at the start of the last whole block. Exact for offsets
+ * up to a slab and sizes up to half of one. */
+typedef struct {
+  uint32_t inverse;
+  uint32_t limit;
+} hk_starts_t;
+
+/* Returns whether a block starts `offset` bytes into a slab. */
+HK_INLINE bool hk_starts_has(const hk_starts_t *starts, uint32_t offset) {
+  return offset * starts->inverse < starts->limit;
+}
+
+/* Returns `bytes` / block size. */
+HK_INLINE unsigned hk_starts_divide(const hk_starts_t *starts, uint32_t bytes) {
+  return (unsigned)((uint64_t)bytes * starts->inverse >> 32);
+}
 
 /* The secrets of a hardened build. Written once, before the first block exists. */
 typedef struct {
@@ -166,7 +181,9 @@ HK_INLINE uintptr_t hk_address_bits(uintptr_t address) {
 }
 
 /* Returns whether a block can start `offset` bytes into its slab. Always true in a build without checks. */
-HK_INLINE bool hk_start_is_plausible(uint64_t offset, uint64_t inverse) { return hk_offset_is_start(offset, inverse); }
+HK_INLINE bool hk_start_is_plausible(const hk_starts_t *starts, uint32_t offset) {
+  return hk_starts_has(starts, offset);
+}
 
 #else
 
@@ -190,9 +207,9 @@ HK_INLINE bool hk_block_looks_free(const hk_block_t *block) {
 HK_INLINE bool hk_block_may_look_free(const hk_block_t *block) { return hk_block_looks_free(block); }
 HK_INLINE void hk_block_let_look_free(hk_block_t *block) { (void)block; }
 HK_INLINE uintptr_t hk_address_bits(uintptr_t address) { return address; }
-HK_INLINE bool hk_start_is_plausible(uint64_t offset, uint64_t inverse) {
+HK_INLINE bool hk_start_is_plausible(const hk_starts_t *starts, uint32_t offset) {
+  (void)starts;
   (void)offset;
-  (void)inverse;
   return true;
 }
 

@@ -142,7 +142,11 @@ HK_INLINE unsigned hk_class_of_aligned(size_t alignment, size_t size) {
   return 0;
 }
 
-/* Returns ceil(2^64 / block size), for hk_offset_is_start. */
-HK_INLINE uint64_t hk_class_inverse(unsigned class_index) { return UINT64_MAX / hk_class_bytes(class_index) + 1; }
+/* Returns where the class's blocks start in a slab (policy/safety.h). */
+HK_INLINE hk_starts_t hk_class_starts(unsigned class_index) {
+  uint32_t bytes = (uint32_t)hk_class_bytes(class_index), inverse = UINT32_MAX / bytes + 1;
+  uint32_t excess = inverse * bytes; /* less 2^32 */
+  return (hk_starts_t){.inverse = inverse, .limit = (hk_class_blocks_per_slab(class_index) - 1) * excess + 1};
+}
 
 #endif /* HK_POLICY_SIZE_CLASS_H */

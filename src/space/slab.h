@@ -72,7 +72,7 @@ typedef struct {
 typedef enum {
   hk_slab_none, /* not hakmem's; all zero, as an untouched descriptor is */
   hk_slab_free, /* without an owner: free in a superslab, spare in a heap, or part of a free extent */
-  /* in a span of blocks up to 32 KiB; each slab of the span has owner, free_list, inverse, head and class_index */
+  /* in a span of blocks up to 32 KiB; each slab of the span has owner, free_list, starts, head and class_index */
   hk_slab_small,
   hk_slab_run,      /* first slab of a run */
   hk_slab_run_tail, /* each other slab of a run, also of a closed one (space/run.h), whose first slab is free */
@@ -88,8 +88,8 @@ typedef struct hk_slab {
     struct hk_named *named;    /* of a run or a large block: its named heap or tag (heap/named.h); NULL: none */
   };
   union {
-    uint64_t inverse; /* of block_bytes */
-    uintptr_t start;  /* of a run or a large block of a named heap or tag: its address */
+    hk_starts_t starts; /* of the blocks of a span */
+    uintptr_t start;    /* of a run or a large block of a named heap or tag: its address */
   };
   struct hk_slab *head;   /* first slab of the span, run or free extent */
   _Atomic(uint8_t) state; /* hk_slab_state_t */

@@ -100,6 +100,7 @@ CASES = {
     "free_aligned_sampled_holder": (ALL, always("invalid-free", BEFORE_ALIGNED_SAMPLED)),
     "free_interior_freed": (SMALL[1:], always("invalid-free", INTERIOR_FREE)),
     "free_slab_end": ([48, 1008], always("invalid-free", SLAB_END)),
+    "free_slab_end_in_step": ([48, 1008, 1152, 5120], always("invalid-free", SLAB_END)),
     "free_behind_big": (BIG, always("invalid-free", BEHIND)),
     "free_stack": (ALL, always("invalid-free", FOREIGN)),
     "free_small_integer": ([*ALL, 1, 8, 65536], always("invalid-free", FOREIGN)),
@@ -131,7 +132,7 @@ else:
     # The quarantine keeps a damaged block from being handed out, where the damage is noticed: test_attacks.py has
     # writes to free blocks. Behind a block's usable bytes lies its canary, and not the next block.
     LEFT_OUT |= {name for name in CASES if name.startswith(("damaged_", "overflow_"))}
-    LEFT_OUT |= {"free_never_allocated", "free_slab_end"}
+    LEFT_OUT |= {"free_never_allocated", "free_slab_end", "free_slab_end_in_step"}
     # A block above 32 KiB is whole pages, and may end within a slab.
     CASES["free_behind_big"] = ([40000, *BIG, BIG[0] + 5000], always("invalid-free", BEHIND))
     # The addresses of a freed large block go back after some frees, and not when memory is trimmed.

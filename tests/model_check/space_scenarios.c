@@ -137,7 +137,7 @@ static _Atomic(void *) hand_over;
 static void enter_and_hand_over(void) {
   CHECK(hk_region_map_enter(NEW_ADDRESS, HK_SLAB_BYTES), "there is memory");
   hk_slab_t *slab = hk_slab_of(NEW_ADDRESS);
-  slab->inverse = 7;
+  slab->starts.inverse = 7;
   hk_slab_set_state(slab, hk_slab_small);
   hk_store_release(&hand_over, NEW_ADDRESS);
 }
@@ -146,7 +146,8 @@ static void look_up(void) {
   void *address = hk_load_acquire(&hand_over);
   if (address == NULL) return;
   hk_slab_t *slab = hk_slab_of(address);
-  CHECK(hk_slab_state(slab) == hk_slab_small && slab->inverse == 7, "a block that was handed over has its descriptor");
+  CHECK(hk_slab_state(slab) == hk_slab_small && slab->starts.inverse == 7,
+        "a block that was handed over has its descriptor");
 }
 
 /* Looks up an address without an owner: the result is "not ours", in any leaf that the lookup finds. */

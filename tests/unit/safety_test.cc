@@ -84,15 +84,6 @@ TEST(Safety, AZeroBlockAndAConstantBlockDoNotLookFree) {
   }
 }
 
-TEST(Safety, OnlyMultiplesOfTheSizeAreStarts) {
-  for (uint64_t size : {16, 48, 80, 112, 1008, 1024, 1280, 10240, 32768}) {
-    uint64_t inverse = UINT64_MAX / size + 1;
-    for (uint64_t offset = 0; offset < 4 * HK_SLAB_BYTES; offset++) {
-      ASSERT_EQ(hk_offset_is_start(offset, inverse), offset % size == 0) << offset << " of " << size;
-    }
-  }
-}
-
 }  // namespace
 
 #endif

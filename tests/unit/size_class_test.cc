@@ -83,16 +83,16 @@ TEST(SizeClass, LittleOfABlockIsNotAskedFor) {
   }
 }
 
-TEST(SizeClass, StartsAreTheMultiplesOfTheBlockSize) {
+TEST(SizeClass, StartsAreTheMultiplesOfTheBlockSizeThatBeginAWholeBlock) {
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
     size_t bytes = hk_class_bytes(i);
-    uint64_t inverse = hk_class_inverse(i);
-    size_t next_start = 0;
-    for (size_t offset = 0; offset < HK_SLAB_BYTES; offset++) {
-      bool expected = offset == next_start;
-      if (expected) next_start += bytes;
-      ASSERT_EQ(hk_offset_is_start(offset, inverse), expected) << offset << " in class " << i;
+    hk_starts_t starts = hk_class_starts(i);
+    for (uint32_t offset = 0; offset < HK_SLAB_BYTES; offset++) {
+      bool expected = offset % bytes == 0 && offset + bytes <= HK_SLAB_BYTES;
+      ASSERT_EQ(hk_starts_has(&starts, offset), expected) << offset << " in class " << i;
+      ASSERT_EQ(hk_starts_divide(&starts, offset), offset / bytes) << offset << " in class " << i;
     }
+    EXPECT_EQ(hk_starts_divide(&starts, HK_SLAB_BYTES), hk_class_blocks_per_slab(i));
   }
 }
 

@@ -254,7 +254,8 @@ HK_FRESH_TEST(Span, OneOfSpareSlabsIsAsNewButNotFresh) {
         EXPECT_EQ(hk_load_relaxed(&span[i].owner), heap);
         EXPECT_EQ(hk_slab_state(&span[i]), hk_slab_small);
         EXPECT_EQ(span[i].class_index, class_index);
-        EXPECT_EQ(span[i].inverse, hk_class_inverse(class_index));
+        EXPECT_EQ(span[i].starts.inverse, hk_class_starts(class_index).inverse);
+        EXPECT_EQ(span[i].starts.limit, hk_class_starts(class_index).limit);
         EXPECT_EQ(span[i].head, span);
         EXPECT_EQ(span[i].free_list, &heap->bin[class_index]);
       }

@@ -203,11 +203,22 @@ static void put_all_sites(hk_format_t *out, const hk_leak_t *leak) {
   put_number(out, "left_out", left_out);
 }
 
+/* Drops the text behind the last mapping that another follows, and ends the list. Each mapping but the first begins in
+ * a line of its own, and no path has a newline. */
+static void end_cut_list(hk_format_t *out, size_t start) {
+  static const char between[] = ",\n";
+  size_t end = out->length;
+  while (end > start && out->text[end - 1] != '\n') end--;
+  out->length = end > start ? end - (sizeof between - 1) : start;
+  hk_format_text(out, end > start ? "]" : "[]");
+}
+
 static void put_mappings(hk_format_t *out) {
   hk_output_text_t output;
   hk_output_text_init(&output, out, SITE_BYTES);
   hk_form_json_key(out, "mappings");
-  if (!hk_site_list_write_mappings(&output.output)) hk_format_text(out, "]");
+  size_t start = out->length;
+  if (!hk_site_list_write_mappings(&output.output)) end_cut_list(out, start);
 }
 
 static void put_json_threads(hk_format_t *out, const hk_leak_t *leak) {

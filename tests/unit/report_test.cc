@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@
 
 extern "C" {
 #include "hakmem/hakmem.h"
+#include "inspect/leak.h"
+#include "report/leak_report.h"
 #include "report/report.h"
 #include "report/report_form.h"
 }
@@ -120,6 +123,24 @@ TEST(Report, TheReaderOfThisTestKnowsJson) {
   for (const char *text : {"", "{", "{\"a\": }", "[1,]", "{} {}", "{\"a\" 1}", "\"\n\"", "[1 2]"}) {
     EXPECT_FALSE(IsJson(text)) << text;
   }
+}
+
+/* The list of mappings ends where the room does. The test program itself has several. */
+TEST(Report, JsonOfLeaksIsWholeInAnyRoom) {
+  hk_leak_t leak = {};
+  leak.scan = hk_leak_scanned;
+  std::set<size_t> listed;
+  std::vector<char> buffer(64 * HK_KIB);
+  for (size_t room = 1; room <= buffer.size(); room += 61) {
+    hk_format_t out;
+    hk_format_init(&out, buffer.data(), room);
+    hk_leak_report_json(&out, &leak);
+    if (out.left_out > 0) continue; /* not even the figures fit */
+    EXPECT_TRUE(IsJson(out.text)) << out.text;
+    listed.insert(CountOf(out.text, "\"start\""));
+  }
+  EXPECT_EQ(*listed.begin(), 0u);
+  EXPECT_GE(listed.size(), 3u) << "no list was cut in its middle";
 }
 
 TEST(Report, TextsAreQuoted) {

@@ -98,6 +98,10 @@ const char *hk_output_path_reason(int error) {
     case ELOOP:
     case ENXIO:
       return "it is no regular file";
+    case EMFILE:
+      return "the process has as many files open as its limit allows (ulimit -n)";
+    case ENFILE:
+      return "the system has as many files open as it allows (fs.file-max)";
     case ENOMEM:
       return "the system refuses memory for it";
     case EBADF:

@@ -84,6 +84,8 @@ TEST(OutputPath, SaysWhatAnErrorMeans) {
   EXPECT_STREQ(hk_output_path_reason(ENOSPC), hk_output_path_reason(EFBIG));
   EXPECT_STREQ(hk_output_path_reason(EBADF), "the program has closed it");
   EXPECT_STREQ(hk_output_path_reason(ENOMEM), "the system refuses memory for it");
+  EXPECT_STREQ(hk_output_path_reason(EMFILE), "the process has as many files open as its limit allows (ulimit -n)");
+  EXPECT_STREQ(hk_output_path_reason(ENFILE), "the system has as many files open as it allows (fs.file-max)");
   EXPECT_STREQ(hk_output_path_reason(EIO), "the system refuses");
 }
 

@@ -18,7 +18,7 @@ class Stats(NamedTuple):
     memory_in_use: int  # memory: address space of slabs that heaps and runs have
     memory_dirty_slabs: int  # memory: free slabs that may be resident, because they were not purged
     memory_superslabs: int  # memory: address space of superslabs
-    memory_large_blocks: int  # memory: address space of blocks above 1 MiB
+    memory_large_blocks: int  # memory: address space of large blocks: above 1 MiB, in the hardened library above 32 KiB
     memory_large_cached: int  # memory: address space of free extents
     memory_large_dirty: int  # memory: the part of the free extents that may be resident
     memory_limit: int  # memory: limit on memory, of an option or a control group; 0: none
@@ -51,7 +51,8 @@ class Stats(NamedTuple):
     # memory: address space that waits for the next blocks: free slabs, of heaps or of none, and free extents
     memory_cached: int
     memory_dirty: int  # memory: the part of `cached` that is resident since its last use: it can be purged
-    memory_purged: int  # memory: the part of `cached` that is not resident: purged, or never used
+    # memory: the part of `cached` that is not resident: its memory went back to the system, or was never used
+    memory_purged: int
     huge_excess: int  # huge: resident because a page is huge or prefaulted, and never used (partly estimated)
     live_requested_estimate: int  # live: requested bytes of the blocks in use, estimated from the profile's samples
     live_inside_estimate: int  # live: bytes of the blocks in use beyond the requested ones
@@ -91,9 +92,9 @@ class Events(NamedTuple):
     run_alloc: int  # Blocks above 32 KiB, up to 1 MiB, allocated.
     run_free: int  # Blocks above 32 KiB, up to 1 MiB, freed.
     run_reuse: int  # Such blocks that came from slabs that the heap had kept.
-    large_alloc: int  # Blocks above 1 MiB allocated.
-    large_reuse: int  # Such blocks that came from addresses that other blocks above 1 MiB had left.
-    large_free: int  # Blocks above 1 MiB freed.
+    large_alloc: int  # Large blocks allocated: above 1 MiB, in the hardened library above 32 KiB.
+    large_reuse: int  # Large blocks that came from addresses that other large blocks had left.
+    large_free: int  # Large blocks freed.
     realloc_in_place: int  # Reallocations of blocks above 32 KiB that moved nothing.
     purged: int  # Dirty memory that was purged.
     refaulted: int  # Purged memory that was soon requested again (refaults): more may stay dirty then.

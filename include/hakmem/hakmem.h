@@ -310,7 +310,8 @@ typedef struct {
   };
   uint64_t memory_superslabs; /* memory: address space of superslabs */
   __extension__ union {
-    uint64_t memory_large_blocks; /* memory: address space of blocks above 1 MiB */
+    /* memory: address space of large blocks: above 1 MiB, in the hardened library above 32 KiB */
+    uint64_t memory_large_blocks;
     uint64_t memory_big_blocks; /* the earlier name of memory_large_blocks */
   };
   __extension__ union {
@@ -361,7 +362,8 @@ typedef struct {
   /* memory: address space that waits for the next blocks: free slabs, of heaps or of none, and free extents */
   uint64_t memory_cached;
   uint64_t memory_dirty; /* memory: the part of `cached` that is resident since its last use: it can be purged */
-  uint64_t memory_purged; /* memory: the part of `cached` that is not resident: purged, or never used */
+  /* memory: the part of `cached` that is not resident: its memory went back to the system, or was never used */
+  uint64_t memory_purged;
   uint64_t huge_excess; /* huge: resident because a page is huge or prefaulted, and never used (partly estimated) */
   /* live: requested bytes of the blocks in use, estimated from the profile's samples */
   uint64_t live_requested_estimate;
@@ -401,15 +403,15 @@ typedef struct {
   uint64_t run_free; /* Blocks above 32 KiB, up to 1 MiB, freed. */
   uint64_t run_reuse; /* Such blocks that came from slabs that the heap had kept. */
   __extension__ union {
-    uint64_t large_alloc; /* Blocks above 1 MiB allocated. */
+    uint64_t large_alloc; /* Large blocks allocated: above 1 MiB, in the hardened library above 32 KiB. */
     uint64_t big_alloc; /* the earlier name of large_alloc */
   };
   __extension__ union {
-    uint64_t large_reuse; /* Such blocks that came from addresses that other blocks above 1 MiB had left. */
+    uint64_t large_reuse; /* Large blocks that came from addresses that other large blocks had left. */
     uint64_t big_reuse; /* the earlier name of large_reuse */
   };
   __extension__ union {
-    uint64_t large_free; /* Blocks above 1 MiB freed. */
+    uint64_t large_free; /* Large blocks freed. */
     uint64_t big_free; /* the earlier name of large_free */
   };
   uint64_t realloc_in_place; /* Reallocations of blocks above 32 KiB that moved nothing. */

@@ -52,6 +52,16 @@ def test_the_stacks_of_threads_that_ran_are_unknown(count: int, told: str) -> No
     assert f"{told} as other anonymous memory." in part.unknown
 
 
+def test_no_size_is_told_of_large_blocks(tool: Tool, tmp_path: Path) -> None:
+    """They begin above 1 MiB, in the hardened library above 32 KiB."""
+    document = snapshot()
+    document["bands"] = {
+        "run": {"live_blocks": 2, "live_bytes": MIB},
+        "large": {"live_blocks": 30, "live_bytes": 9 * MIB},
+    }
+    assert "9.00 MiB in 30 large blocks; 1.00 MiB in 2 blocks of up to 1 MiB." in text_of(tool, tmp_path, document)
+
+
 # Cached memory in a program without a purge thread.
 
 

@@ -25,7 +25,7 @@ pub struct Stats {
     pub memory_dirty_slabs: u64,
     /// memory: address space of superslabs
     pub memory_superslabs: u64,
-    /// memory: address space of blocks above 1 MiB
+    /// memory: address space of large blocks: above 1 MiB, in the hardened library above 32 KiB
     pub memory_large_blocks: u64,
     /// memory: address space of free extents
     pub memory_large_cached: u64,
@@ -82,7 +82,7 @@ pub struct Stats {
     pub memory_cached: u64,
     /// memory: the part of `cached` that is resident since its last use: it can be purged
     pub memory_dirty: u64,
-    /// memory: the part of `cached` that is not resident: purged, or never used
+    /// memory: the part of `cached` that is not resident: its memory went back to the system, or was never used
     pub memory_purged: u64,
     /// huge: resident because a page is huge or prefaulted, and never used (partly estimated)
     pub huge_excess: u64,
@@ -153,11 +153,11 @@ pub struct Events {
     pub run_free: u64,
     /// Such blocks that came from slabs that the heap had kept.
     pub run_reuse: u64,
-    /// Blocks above 1 MiB allocated.
+    /// Large blocks allocated: above 1 MiB, in the hardened library above 32 KiB.
     pub large_alloc: u64,
-    /// Such blocks that came from addresses that other blocks above 1 MiB had left.
+    /// Large blocks that came from addresses that other large blocks had left.
     pub large_reuse: u64,
-    /// Blocks above 1 MiB freed.
+    /// Large blocks freed.
     pub large_free: u64,
     /// Reallocations of blocks above 32 KiB that moved nothing.
     pub realloc_in_place: u64,

@@ -29,7 +29,7 @@ def live(part: Part, evidence: Evidence) -> None:
         f"Blocks that the program has and has not freed: {blocks:,} of them, {size(snapshot.number('live', 'bytes'))}."
     )
     by_band = [
-        f"{size(row.get('live_bytes', 0))} in {plural(row.get('live_blocks', 0), 'block')} {_BANDS.get(name, name)}"
+        f"{size(row.get('live_bytes', 0))} in {_blocks_of_band(name, row.get('live_blocks', 0))}"
         for name, row in sorted(snapshot.section("bands").items(), key=lambda one: -one[1].get("live_bytes", 0))
         if row.get("live_bytes")
     ]
@@ -343,9 +343,15 @@ def _sites(evidence: Evidence) -> List[Site]:
     return [one for one in evidence.sites.rows[:_MOST_ROWS] if one.live_bytes >= _WORTH_A_WORD * whole]
 
 
-_BANDS = {"tiny": "of up to 1 KiB", "mid": "of up to 32 KiB", "run": "of up to 1 MiB", "large": "above 1 MiB"}
+def _blocks_of_band(band: str, blocks: int) -> str:
+    """The blocks in words. From which size on a block is large depends on the library."""
+    limit = _LIMITS.get(band)
+    return f"{plural(blocks, 'block')} of up to {limit}" if limit else plural(blocks, f"{band} block")
+
+
+_LIMITS = {"tiny": "1 KiB", "mid": "32 KiB", "run": "1 MiB"}
 _CACHED = {
     "kept_by_heaps": "in free slabs that threads' heaps keep for their own next blocks (HAKMEM_SPARE_SLABS)",
     "dirty_slabs": "in free slabs that no heap has",
-    "large_dirty": "in free extents that blocks above 1 MiB left",
+    "large_dirty": "in free extents that large blocks left",
 }

@@ -95,7 +95,7 @@ def _big(rows: List[Dict[str, Any]]) -> Iterator[str]:
     ordered = sorted(rows, key=lambda row: -_figure(row, "bytes"))
     if not ordered:
         return
-    yield "<h3>Blocks above 1 MiB, and free extents between them</h3><ul class=bigs>"
+    yield "<h3>Large blocks, and free extents between them</h3><ul class=bigs>"
     most = max(_figure(ordered[0], "bytes"), 1)
     for row in ordered[:_MOST_BIG]:
         state = "free" if row.get("state") == "free" else "live"

@@ -16,7 +16,7 @@ PARTS: Tuple[Tuple[str, str, str], ...] = (
     ("uncarved", "never used", "bright_yellow"),
     ("kept_by_heaps", "kept by heaps", "cyan"),
     ("dirty_slabs", "dirty", "bright_cyan"),
-    ("large_dirty", "dirty, above 1 MiB", "blue"),
+    ("large_dirty", "dirty, large blocks", "blue"),
     ("lazy", "purged lazily", "bright_blue"),
     ("metadata", "metadata", "magenta"),
     ("not_malloc", "not malloc", "white"),

@@ -230,7 +230,7 @@ uint64_t hk_os_coarse_ms(void);
  * the call. */
 uint64_t hk_os_thread_cpu_ns(void);
 
-/* Returns the milliseconds since 1970 by the system's clock. */
+/* Returns the milliseconds since 1970 by the system's clock, as of the last tick of the kernel's timer. */
 uint64_t hk_os_unix_ms(void);
 
 /* ---- Waiting: os_time.c. */

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
-from preload_runner import DEFAULT_TIMEOUT, Outcome, Runner
+from preload_runner import DEFAULT_TIMEOUT, SKIPPED, Outcome, Runner
 from under_allocator import environment
 
 Program = Callable[[str], Path]
@@ -103,6 +103,21 @@ def test_a_file_that_says_nothing_holds_no_stderr_open(runner: Runner, tmp_path:
         for path in (f"-{tmp_path}/result", f"{tmp_path}/result"):
             assert len(descriptors(**{variable: path})) == len(plain) + 1, "a - is part of the path"
     assert len(descriptors(HAKMEM_STATS="1")) == len(plain) + 1
+
+
+def test_without_the_time_stamp_counter(runner: Runner, program: Program, tmp_path: Path, hakmem_only: None) -> None:
+    """Neither requests nor the reports of the end read it."""
+    variables = {
+        "HAKMEM_STATS": "1", "HAKMEM_STATS_FILE": str(tmp_path / "stats.json"),
+        "HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_FILE": str(tmp_path / "%p.pb.gz"), "HAKMEM_GUARD": "100",
+        "HAKMEM_TRACE": str(tmp_path / "%p.trace"),
+    }  # fmt: skip
+    outcome = runner.under([program("no_time_stamps")], env=variables)
+    if outcome.code == SKIPPED:
+        pytest.skip(outcome.text())
+    assert outcome.code == 0, outcome.errors()
+    assert "hakmem: events" in outcome.errors()
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_stats_go_to_stderr_at_exit(runner: Runner, hakmem_only: None) -> None:

@@ -308,9 +308,7 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
 
 /* Returns whether most of the range is resident. Dirty memory was in use, but the system alone can tell whether the
  * program wrote to it. */
-static bool looks_resident(uintptr_t start, size_t bytes) {
-  return hk_large_fill_probe(start, bytes, 0) == HK_THP_PROBES;
-}
+static bool looks_resident(uintptr_t start, size_t bytes) { return hk_large_fill_is_filled(start, bytes, 0); }
 
 static bool take_dirty(uintptr_t start, size_t bytes) {
   hk_extent_t extent;

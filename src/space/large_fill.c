@@ -82,16 +82,38 @@ uintptr_t hk_large_fill_page(uintptr_t part_start, size_t part_bytes, unsigned i
   return part_start + place % (part_bytes / hk_os_page_size()) * hk_os_page_size();
 }
 
+/* A block to look at. */
+typedef struct {
+  uintptr_t start;
+  size_t part_bytes; /* 0 after a resize in a shortage of addresses */
+  size_t ahead_bytes;
+} look_t;
+
+static look_t look_at(uintptr_t start, size_t bytes, size_t ahead_bytes) {
+  return (look_t){start, hk_align_down(bytes / HK_THP_PROBES, hk_os_page_size()), ahead_bytes};
+}
+
+/* Returns whether the program has written to the chosen page of part `i`. */
+static bool is_part_written(const look_t *look, unsigned i) {
+  if (look->part_bytes == 0) return false;
+  uintptr_t page = hk_large_fill_page(look->start + i * look->part_bytes, look->part_bytes, i);
+  if (hk_os_resident_bytes((void *)page, hk_os_page_size()) == 0) return false;
+  return page - look->start >= look->ahead_bytes || hk_os_is_written(page);
+}
+
 unsigned hk_large_fill_probe(uintptr_t start, size_t bytes, size_t ahead_bytes) {
-  size_t part_bytes = hk_align_down(bytes / HK_THP_PROBES, hk_os_page_size());
+  look_t look = look_at(start, bytes, ahead_bytes);
   unsigned count = 0;
-  if (part_bytes == 0) return 0; /* resized in a shortage of addresses */
-  for (unsigned i = 0; i < HK_THP_PROBES; i++) {
-    uintptr_t page = hk_large_fill_page(start + i * part_bytes, part_bytes, i);
-    if (hk_os_resident_bytes((void *)page, hk_os_page_size()) == 0) continue;
-    if (page - start >= ahead_bytes || hk_os_is_written(page)) count++;
-  }
+  for (unsigned i = 0; i < HK_THP_PROBES; i++) count += is_part_written(&look, i);
   return count;
+}
+
+/* Begins with the last part: most programs fill a block from its start. */
+bool hk_large_fill_is_filled(uintptr_t start, size_t bytes, size_t ahead_bytes) {
+  look_t look = look_at(start, bytes, ahead_bytes);
+  unsigned left = HK_THP_PROBES;
+  while (left > 0 && is_part_written(&look, left - 1)) left--;
+  return left == 0;
 }
 
 /* Returns the next open block, the newest first, and its place; NULL when there is none. Drops those that are none. */
@@ -116,7 +138,7 @@ bool hk_large_fill_look(hk_large_filled_t *filled) {
   uintptr_t start = fill.open[place];
   size_t ahead_bytes = slab != NULL ? hk_large_fill_ahead_bytes(slab) : 0;
   hk_lock_release(hk_lock_space);
-  if (slab == NULL || hk_large_fill_probe(start, bytes, ahead_bytes) < HK_THP_PROBES) return false;
+  if (slab == NULL || !hk_large_fill_is_filled(start, bytes, ahead_bytes)) return false;
   hk_lock_acquire(hk_lock_space);
   /* Meanwhile the block may have ended, and another one may have its addresses; or its pages were made resident ahead
    * of the program. */

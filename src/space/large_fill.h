@@ -52,6 +52,10 @@ uintptr_t hk_large_fill_page(uintptr_t part_start, size_t part_bytes, unsigned i
  * has written. */
 unsigned hk_large_fill_probe(uintptr_t start, size_t bytes, size_t ahead_bytes);
 
+/* Returns whether hk_large_fill_probe would find all pages written. Stops at the first that is not: each page takes a
+ * system call. */
+bool hk_large_fill_is_filled(uintptr_t start, size_t bytes, size_t ahead_bytes);
+
 /* An open block that was found filled. */
 typedef struct {
   size_t bytes;

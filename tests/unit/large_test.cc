@@ -440,6 +440,19 @@ HK_FRESH_TEST(Large, ABlockOfDirtyMemoryIsAsOldAsItself) {
   EXPECT_EQ(filled.born_ms, now_ms);
 }
 
+// Each page is a system call, and a program may have many blocks whose ends it never fills.
+HK_FRESH_TEST(Large, ALookEndsAtThePartThatIsNotWritten) {
+  char *start = Alloc(4 * HK_MIB);
+  memset(start, 1, 3 * HK_MIB);
+  hk_large_filled_t filled = {0, 0};
+  uint64_t calls = fake_os_calls(fake_os_resident);
+  EXPECT_FALSE(hk_large_fill_look(&filled));
+  EXPECT_EQ(fake_os_calls(fake_os_resident) - calls, 1u);
+  memset(start, 1, 4 * HK_MIB);
+  EXPECT_TRUE(hk_large_fill_look(&filled));
+  EXPECT_EQ(fake_os_calls(fake_os_resident) - calls, 1u + HK_THP_PROBES);
+}
+
 char *looked_at;
 
 void PutAheadMeanwhile() {

@@ -143,9 +143,10 @@ TEST(Lock, LeavesErrnoAlone) {
               errno = 1234;
               HK_CHILD_CHECK(hk_lock_init(CountRepair));
               HK_CHILD_CHECK(errno == 1234);
+              /* Holds the lock until the first thread sleeps, however late that runs. */
               std::thread other([] {
                 hk_lock_acquire(hk_lock_meta);
-                std::this_thread::sleep_for(milliseconds(50));
+                while (hk_lock_sleep_count(hk_lock_meta) == 0) std::this_thread::sleep_for(milliseconds(1));
                 hk_lock_release(hk_lock_meta);
               });
               while (hk_lock_sleep_count(hk_lock_meta) == 0) {

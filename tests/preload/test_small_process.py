@@ -21,9 +21,9 @@ STEP_KIB = 64
 # Above glibc's malloc: 244 and 264 measured, 444 and 480 without the order. The program's own calls and the addresses
 # decide which steps of the C library are resident.
 EXCESS_KIB = 340
-# Pages of the library that a small program writes to: 20 to 24 measured, 28 to 36 where large arrays do not meet in a
-# page (hakmem-order.ld.in).
-WRITTEN_KIB = 28
+# Pages of the library that a small program writes to. After PAIRS: 28 measured, 44 without the arrays' order
+# (hakmem-order.ld.in); one page more is another linker's.
+WRITTEN_KIB = {0: 28, PAIRS: 32}
 
 
 class Smaps:
@@ -69,7 +69,7 @@ def test_a_small_program_is_not_much_larger_than_on_glibc(program: Program, libr
     assert excess <= EXCESS_KIB
     for process in ours:
         require_steps(process, 1)
-    assert 0 < statistics.median(run.written for run in ours) <= WRITTEN_KIB
+    assert 0 < statistics.median(run.written for run in ours) <= WRITTEN_KIB[pairs]
 
 
 def require_steps(process: Smaps, most: int) -> None:

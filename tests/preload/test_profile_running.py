@@ -255,7 +255,9 @@ def test_sites_and_what_lies_inside_blocks(target: Target) -> None:
         sites = json.loads(attached.ask("profile sites"))["sites"]
         pinned = sorted((site["pinned"]["bytes"], site["requested"]) for site in sites)
         assert free > 0.9 * 15 / 16 * EACH, "most of what was freed is still there"
-        assert abs(pinned[-1][0] - free) < 0.3 * free, "one site has nearly all of it"
+        # 160 samples are of the blocks that stay: an error of 8%, and six times that is never exceeded.
+        assert abs(pinned[-1][0] - free) < 0.5 * free, "it is one site's"
+        assert sum(bytes_ for bytes_, _ in pinned[:-1]) < 0.05 * free, "and nearly none of it is another one's"
         assert pinned[-1][1] < EACH / 8, "it is the one that has little in use"
         freed = next(site for site in sites if site["pinned"]["bytes"] == pinned[-1][0])
         assert abs(sum(freed["lifetimes"]) - EACH // 200 * 15 // 16) < NEAR * EACH / 200

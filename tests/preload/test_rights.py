@@ -95,6 +95,8 @@ def jail(tmp_path: Path) -> Path:
     folder = tmp_path / "jail"
     inner = folder / str(tmp_path).lstrip("/")
     inner.mkdir(parents=True)
+    for one in (folder, *folder.rglob("*")):  # whatever the umask is
+        one.chmod(0o755)
     inner.chmod(0o777)
     return folder
 

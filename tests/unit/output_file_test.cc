@@ -12,6 +12,7 @@
 #include "folder.h"
 #include "os/os.h"
 #include "os/process.h"
+#include "policy/option_line.h"
 
 extern "C" {
 #include "report/output_file.h"
@@ -36,6 +37,10 @@ class OutputFile : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   void Put(const std::string &name, const std::string &text) const { std::ofstream(folder_ / name) << text; }
+  // As a message has it: a folder for temporary files may have a long name.
+  static std::string Quoted(const std::string &text) {
+    return text.size() <= HK_OPTION_QUOTE_MAX ? text : text.substr(0, HK_OPTION_QUOTE_MAX) + "...";
+  }
   int Write(const std::string &text, hk_renewed_file_is_ours_t *is_ours = nullptr) const {
     return hk_output_file_write(&file_, is_ours, text.data(), text.size());
   }
@@ -88,7 +93,7 @@ TEST_F(OutputFile, AnObstacleIsSaidOnceAndForAll) {
     hk_output_file_check(&file_, is_ours);
     hk_output_file_check(&file_, is_ours);
     EXPECT_FALSE(hk_output_file_is_wanted(&file_));
-    EXPECT_EQ(fake_os_stderr(), "hakmem: warning: HAKMEM_TEST_FILE=" + text_ +
+    EXPECT_EQ(fake_os_stderr(), "hakmem: warning: HAKMEM_TEST_FILE=" + Quoted(text_) +
                                     " cannot be written: it exists already, and %p in the path gives each process a "
                                     "file of its own (see: hakmem help options)\n");
   }

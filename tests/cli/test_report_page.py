@@ -45,7 +45,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if os.getuid() == 0:
         options.add_argument("--no-sandbox")  # as root it refuses to start with one
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=Service(driver))
+    short = {**os.environ, "TMPDIR": "/tmp"}  # it has a socket there, whose path has 108 bytes at the most
+    found = webdriver.Chrome(options=options, service=Service(driver, env=short))
     found.set_page_load_timeout(LONGEST_SECONDS)
     yield found
     found.quit()

@@ -142,7 +142,7 @@ def test_reports_of_others_where_the_program_itself_has_none(tool: Tool, works: 
 
 
 def test_the_environment_gains_one_variable_and_no_more(tool: Tool, library: Path) -> None:
-    environment = {"PATH": os.environ["PATH"], "LANG": "C"}
+    environment = {"PATH": os.environ["PATH"], "LANG": "C", "TMPDIR": tempfile.gettempdir()}
     done = tool("run", "--", "env", "-0", environment=environment)
     found = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
     assert found.pop(VARIABLE).startswith(f"-{tempfile.gettempdir()}/hakmem-run-")

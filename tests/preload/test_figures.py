@@ -131,16 +131,16 @@ def test_of_redis(library: Path, shim: Callable[[str], Path], tmp_path: Path) ->
     variables["MALLOC_CONF"] = (
         "thp:never"  # what jemalloc, if it is linked with it, sets up for itself would count as ours
     )
-    command = [server, "--port", "0", "--unixsocket", str(socket), "--save", "", "--dir", str(tmp_path)]
-    running = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)
+    command = [server, "--port", "0", "--unixsocket", "socket", "--save", "", "--dir", str(tmp_path)]
+    running = subprocess.Popen(command, env=variables, cwd=tmp_path, stdout=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 30
         while not socket.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
-        ask = [client, "-s", str(socket)]
+        ask = [client, "-s", "socket"]  # the whole path may be longer than a socket may have it
         fill = "for i = 1, 200000 do redis.call('set', 'key' .. i, string.rep('x', 150)) end"
-        subprocess.run([*ask, "eval", fill, "0"], check=True, capture_output=True, timeout=60)
-        subprocess.run([*ask, "shutdown", "nosave"], check=False, capture_output=True, timeout=60)
+        subprocess.run([*ask, "eval", fill, "0"], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+        subprocess.run([*ask, "shutdown", "nosave"], cwd=tmp_path, check=False, capture_output=True, timeout=60)
         assert running.wait(timeout=60) == 0
     finally:
         running.kill()

@@ -1,9 +1,9 @@
 # A server on a socket of its own, a fixed conversation, a snapshot by a forked child, a short load; prints what can be
 # compared. Works in the current folder.
 set -eu
-redis-server --port 0 --unixsocket "$PWD/socket" --save '' --dir "$PWD" --enable-debug-command yes >log 2>errors &
+redis-server --port 0 --unixsocket socket --save '' --dir "$PWD" --enable-debug-command yes >log 2>errors &
 server=$!
-ask() { redis-cli -s "$PWD/socket" "$@"; }
+ask() { redis-cli -s socket "$@"; }
 tries=0
 until ask ping >/dev/null 2>&1; do
   tries=$((tries + 1))
@@ -29,7 +29,7 @@ while ask info persistence | grep -q 'rdb_bgsave_in_progress:1'; do sleep 0.05; 
 ask info persistence | grep 'rdb_last_bgsave_status'
 ask debug reload
 ask debug digest
-redis-benchmark -s "$PWD/socket" -n 10000 -c 20 -P 4 -q -t set,get,lpush,lpop,sadd,zadd,hset >benchmark
+redis-benchmark -s socket -n 10000 -c 20 -P 4 -q -t set,get,lpush,lpop,sadd,zadd,hset >benchmark
 grep -c 'requests per second' benchmark || true
 ask shutdown nosave || true
 wait "$server"

@@ -113,6 +113,8 @@ def test_go_reads_the_profile(files: Path) -> None:
     if go is None:
         pytest.skip("no go here")
     environment = {**os.environ, "PPROF_TMPDIR": str(files)}
+    if not environment.keys() & {"HOME", "XDG_CACHE_HOME", "GOCACHE"}:
+        environment["GOCACHE"] = str(files / "go")  # go has to have one
     for kind in TYPES:
         command = [
             go,

@@ -45,7 +45,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Ended:
+class Outcome:
     """How a program ended and what it used, with the children that it waited for.
 
     The peak is of its largest process.
@@ -95,7 +95,7 @@ class Child:
     pid: int
     handle: Optional[int]
     sampler: Optional[MemorySampler]
-    ended: Optional[Ended] = None
+    ended: Optional[Outcome] = None
     stopped_by: Optional[int] = None
     _text: bytes = field(default=b"", repr=False)
 
@@ -143,7 +143,7 @@ class Child:
             # Kernels before 6.16 add a process's pages up roughly, in the peak or in the samples: the higher one is
             # nearer.
             largest = self.sampler.largest if self.sampler else 0
-            self.ended = Ended(status, wall / 1e9, user / 1e6, system / 1e6, max(peak * 1024, largest), minor, major)
+            self.ended = Outcome(status, wall / 1e9, user / 1e6, system / 1e6, max(peak * 1024, largest), minor, major)
 
     def close(self) -> None:
         """Closes the descriptors."""
@@ -168,7 +168,7 @@ class Watch:
     def __init__(
         self, signals: Iterable[int], on_signal: SignalHandler, on_tick: Callable[[], None] = lambda: None
     ) -> None:
-        self._heard: Set[int] = {*signals, signal.SIGCHLD}
+        self._awaited: Set[int] = {*signals, signal.SIGCHLD}
         self._on_signal = on_signal
         self._on_tick = on_tick
         self._old_mask: Set[int] = set()
@@ -177,7 +177,7 @@ class Watch:
     def __enter__(self) -> Watch:
         launcher()  # built before signals are blocked
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the caller ignores it, it would never arrive
-        self._old_mask = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, self._heard)}
+        self._old_mask = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, self._awaited)}
         return self
 
     def __exit__(
@@ -232,7 +232,7 @@ class Watch:
                 return False
             self._sample(now)
             self._on_tick()
-            heard = signal.sigtimedwait(self._heard, max(0.0, self._next_event(deadline) - time.monotonic()))
+            heard = signal.sigtimedwait(self._awaited, max(0.0, self._next_event(deadline) - time.monotonic()))
             if heard is not None and heard.si_signo != signal.SIGCHLD:
                 self._on_signal(heard)
 
@@ -258,7 +258,7 @@ class Watch:
             if gone and child.ended is None:
                 # The launcher itself was killed: the program's figures are unknown, and it may still run.
                 child.kill_all()
-                child.ended = Ended(signal.SIGKILL, time.monotonic() - _started(child), 0.0, 0.0, 0, 0, 0)
+                child.ended = Outcome(signal.SIGKILL, time.monotonic() - _started(child), 0.0, 0.0, 0, 0, 0)
 
 
 def _ignored_by_python() -> List[int]:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import IO, Any, Callable, List, Optional, Sequence
 
-from hakmem.engine import Child, Ended, Launch, Watch
+from hakmem.engine import Child, Launch, Outcome, Watch
 from hakmem.errors import STOPPING_SIGNALS, Failure, Interrupted, cannot_read
 from hakmem.memory import Sample
 from hakmem.metrics import CPU, MAJOR, MEAN, MINOR, PEAK, PEAK_TREE, WALL, Figures
@@ -89,7 +89,7 @@ def run_program(task: Task, prepared: Prepared, number: int, on_tick: Callable[[
     return run
 
 
-def _note_end(run: Run, child: Child, ended: Ended) -> None:
+def _note_end(run: Run, child: Child, ended: Outcome) -> None:
     if run.failure is None:
         run.exit_code = ended.exit_code
         if ended.signal is not None:
@@ -100,7 +100,7 @@ def _note_end(run: Run, child: Child, ended: Ended) -> None:
         run.peak_of_all = child.sampler.peak_together(ended.peak_bytes)
 
 
-def figures_of(child: Child, ended: Ended, begin: float, end: float) -> Figures:
+def figures_of(child: Child, ended: Outcome, begin: float, end: float) -> Figures:
     """The kernel's counts, and the mean over a window of the samples."""
     sampler = child.sampler
     tree = sampler.peak_together(ended.peak_bytes) if sampler and sampler.most_processes > 1 else None

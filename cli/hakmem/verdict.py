@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
 from hakmem.allocators import HAKMEM
-from hakmem.engine import Ended
+from hakmem.engine import Outcome
 from hakmem.errors import plural
 from hakmem.memory import MemorySampler
 from hakmem.metrics import count, seconds, size
@@ -27,7 +27,7 @@ class Verdict:
     program's dynamic linker cannot load the library, or where it has none. `is_linked`: without a preload."""
 
     pid: int
-    ended: Ended
+    ended: Outcome
     sampler: MemorySampler
     reports: SelfReports
     library: str
@@ -89,7 +89,7 @@ def lines(told: Verdict) -> List[str]:
     ]
 
 
-def _resident(ended: Ended, sampler: MemorySampler) -> str:
+def _resident(ended: Outcome, sampler: MemorySampler) -> str:
     mean = sampler.mean(0.0, ended.wall_seconds)
     mean_text = f"{size(mean)} mean ({plural(len(sampler.samples), 'sample')})" if mean else "too short for a mean"
     together = sampler.peak_together(ended.peak_bytes)

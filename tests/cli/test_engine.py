@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import List
 
 import pytest
-from hakmem.engine import Child, Ended, Launch, Watch
+from hakmem.engine import Child, Launch, Outcome, Watch
 from hakmem.errors import STOPPING_SIGNALS, Failure, Interrupted
 from hakmem.launcher import launcher
 from hakmem.measure import orders, stop
@@ -23,7 +23,7 @@ from hakmem.workload_runner import own_seed
 MIB = 1 << 20
 
 
-def run(*command: str, own_group: bool = True, timeout: float | None = None) -> tuple[Child, Ended]:
+def run(*command: str, own_group: bool = True, timeout: float | None = None) -> tuple[Child, Outcome]:
     program = resolve(command, os.environ)
     with Watch((), lambda heard: None) as watch:
         child = watch.start(Launch(program, os.environ, own_group=own_group))

@@ -20,7 +20,7 @@ from typing import Any, List
 import pytest
 from cli_support import ROOT, Compile, Tool
 from hakmem import verdict as verdicts
-from hakmem.engine import Ended
+from hakmem.engine import Outcome
 from hakmem.errors import Failure
 from hakmem.measure import figures_of
 from hakmem.memory import MemorySampler, Sample
@@ -302,7 +302,7 @@ def test_children_count(tool: Tool, busy: Path) -> None:
 
 def test_the_peak_of_all_is_no_lower_than_that_of_the_largest() -> None:
     """Samples may miss a peak that the kernel counts."""
-    ended = Ended(0, 1.0, 0.1, 0.1, 80 << 20, 1, 0)
+    ended = Outcome(0, 1.0, 0.1, 0.1, 80 << 20, 1, 0)
     sampler = MemorySampler(os.getpid())
     sampler.samples, sampler.most_processes = [Sample(0.1, 5 << 20, 0)], 2
     told = verdicts.Verdict(1, ended, sampler, SelfReports(), "library", None)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from hakmem.engine import Ended
+from hakmem.engine import Outcome
 from hakmem.errors import EXIT_USAGE, Failure, plural
 from hakmem.private_folder import COULD_NOT_WRITE, PrivateFolder
 from hakmem.profile.model import Profile
@@ -71,7 +71,7 @@ def _read(file: str, pid: int) -> Profile:
     return profile
 
 
-def why_none(ended: Ended) -> str:
+def why_none(ended: Outcome) -> str:
     """The reason why a process wrote no profile."""
     if ended.signal is not None:
         return f"it was {ended.describe()}, and a profile is written at exit"

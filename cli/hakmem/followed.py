@@ -13,8 +13,8 @@ _LOOK_SECONDS = 0.2
 _END_SECONDS = 0.2  # the time for a process to end after its connection has
 
 
-class Ended(Failure):
-    """The process has ended; another one may have its number."""
+class ProcessEnded(Failure):
+    """The process has ended. Another one may have its number."""
 
 
 class Followed:
@@ -25,11 +25,10 @@ class Followed:
         self._began = start_of(pid)
         self._attached: Optional[Attached] = attach(pid)
         self.name = self._attached.process.name
-        if self.has_ended():
-            raise self._ended()
+        self.require_alive()
 
     def ask(self, command: str, seconds: float = ANSWER_SECONDS) -> bytes:
-        """Returns the answer. Raises Ended when the process has ended, Failure when only this request got no answer."""
+        """Returns the answer. Raises ProcessEnded after the process's end, Failure when only this request got none."""
         # An old connection leads to the attached process, also when another process has its number now.
         if self._attached is None:
             self._attach_again()
@@ -49,6 +48,11 @@ class Followed:
     def has_ended(self) -> bool:
         """Whether the attached process has ended."""
         return self._began is None or start_of(self.pid) != self._began
+
+    def require_alive(self) -> None:
+        """Raises ProcessEnded after the process's end."""
+        if self.has_ended():
+            raise self._ended()
 
     def lasts(self, seconds: float) -> bool:
         """Waits for a time. Returns False, and sooner, when the process ends."""
@@ -80,5 +84,5 @@ class Followed:
         self._attached = attached
         self.name = attached.process.name
 
-    def _ended(self) -> Ended:
-        return Ended(f"process {self.pid} ({self.name}) has ended")
+    def _ended(self) -> ProcessEnded:
+        return ProcessEnded(f"process {self.pid} ({self.name}) has ended")

@@ -258,8 +258,7 @@ def test_a_process_that_answers_something_else(monkeypatch: pytest.MonkeyPatch) 
 
         def __init__(self, pid: int) -> None: ...
 
-        def has_ended(self) -> bool:
-            return False
+        def require_alive(self) -> None: ...
 
         def ask(self, command: str, seconds: float) -> bytes:
             assert command == "stats openmetrics"

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from hakmem import attach, followed, process_files, stats_summary
 from hakmem.attach import Replaced
 from hakmem.errors import Failure
-from hakmem.followed import Ended, Followed
+from hakmem.followed import Followed, ProcessEnded
 from hakmem.main import cli
 from hakmem.top.history import History, Look, figures_needed, parse
 from hakmem.top.picture import Frame, draw, waiting
@@ -107,7 +107,7 @@ def test_who_reads_has_seen_enough(tool: Tool, watched: Watched) -> None:
 
 def test_a_program_that_is_replaced_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next look begins anew, without a word."""
-    answers: Iterator[Any] = iter([b'{"look": 1}', Replaced("replaced"), b'{"look": 2}', Ended("ended")])
+    answers: Iterator[Any] = iter([b'{"look": 1}', Replaced("replaced"), b'{"look": 2}', ProcessEnded("ended")])
 
     def ask(_: Followed, _command: str) -> bytes:
         answer = next(answers)
@@ -191,11 +191,11 @@ def test_a_process_that_is_stopped_and_goes_on(watched: Watched) -> None:
     wait_until(lambda: "State:\tT" in Path(f"/proc/{watched.pid}/status").read_text())
     with pytest.raises(Failure, match="gives no answer") as caught:
         process.ask("stats json", 0.1)
-    assert not isinstance(caught.value, Ended)
+    assert not isinstance(caught.value, ProcessEnded)
     os.kill(watched.pid, signal.SIGCONT)
     assert process.ask("protocol").startswith(b"hakmem: this process answers")
     watched.end()
-    with pytest.raises(Ended, match=rf"process {watched.pid} \(holder\) has ended"):
+    with pytest.raises(ProcessEnded, match=rf"process {watched.pid} \(holder\) has ended"):
         process.ask("stats json")
     assert not process.lasts(1000)
 
@@ -205,7 +205,7 @@ def test_a_connection_that_ends_before_the_process(watched: Watched, monkeypatch
     process = Followed(watched.pid)
     looks = iter([process_files.start_of(watched.pid)])
     monkeypatch.setattr(followed, "start_of", lambda _: next(looks, None))
-    with pytest.raises(Ended):
+    with pytest.raises(ProcessEnded):
         process.ask("stats json", 0.0)
 
 
@@ -216,7 +216,7 @@ def test_a_process_that_nobody_has_waited_for(watched: Watched) -> None:
     watched.process.kill()
     os.waitid(os.P_PID, watched.pid, os.WEXITED | os.WNOWAIT)
     assert process.has_ended()
-    with pytest.raises(Ended):
+    with pytest.raises(ProcessEnded):
         process.ask("stats json")
 
 

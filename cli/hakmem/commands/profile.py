@@ -16,7 +16,7 @@ from hakmem.commands.run import run_to_end
 from hakmem.debug_dir import debug_dir_option
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_result
-from hakmem.followed import Ended
+from hakmem.followed import ProcessEnded
 from hakmem.output import Content, OutputFile, end_with, refuse_stdout, reserve, write_each
 from hakmem.process_files import roots
 from hakmem.process_or_program import ProcessOrProgram, process_of
@@ -265,7 +265,7 @@ def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[
     take = live.take_sites if wish.by in _BY_SITE else live.take
     try:
         taken = take(live.asker(pid), pid, seconds, rate, notes, end)
-    except Ended as ended:
+    except ProcessEnded as ended:
         raise Failure(
             f"{ended.message}: `hakmem profile -- PROGRAM` profiles a program to its end, as HAKMEM_PROFILE=1 with "
             f"{FILE_VARIABLE} does (see: hakmem help profile)"

@@ -15,7 +15,7 @@ from rich.text import Text
 from hakmem import fitting
 from hakmem.attach import Replaced
 from hakmem.errors import EXIT_SIGNAL_BASE, EXIT_USAGE, Failure, Interrupted, say
-from hakmem.followed import Ended, Followed
+from hakmem.followed import Followed, ProcessEnded
 from hakmem.process_or_program import PID
 from hakmem.seconds import Time
 from hakmem.streams import OutputLost
@@ -54,7 +54,7 @@ def top(once: bool, is_whole: bool, is_json: bool, interval: float, pid: int) ->
             _print_all(process, once, is_json, interval, _ROWS_OF_ONCE if once and not is_whole else None, lines)
         else:
             _watch(process, console, interval)
-    except Ended as ended:
+    except ProcessEnded as ended:
         if once:
             raise
         say(ended.message)
@@ -80,7 +80,7 @@ def _print_all(
                 _print_json(answer)
             else:
                 _print_text(process, history, answer, None if once else interval, rows)
-        except Ended:
+        except ProcessEnded:
             raise
         except Failure as failure:
             if once:
@@ -144,7 +144,7 @@ def _watch(process: Followed, console: Console, interval: float) -> None:
             while not looker.found.empty():
                 found = looker.found.get()
                 trouble = "" if isinstance(found, Look) else found.message
-                if isinstance(found, Ended):
+                if isinstance(found, ProcessEnded):
                     raise found
                 if isinstance(found, Look):
                     with figures_needed():

@@ -12,7 +12,7 @@ import click
 
 from hakmem.attach import Attached, attach
 from hakmem.errors import Failure
-from hakmem.followed import Ended
+from hakmem.followed import ProcessEnded
 from hakmem.json_text import decode, is_figure
 from hakmem.metrics import size
 from hakmem.profile.model import Profile
@@ -67,7 +67,7 @@ class _Asker:
             return None
         told = f"process {self._pid} ({self._first.name})"
         if not self._first.is_alive():
-            return Ended(f"{told} has ended")
+            return ProcessEnded(f"{told} has ended")
         if self._first.runs_another_program():
             return Failure(f"{told} has replaced its program by another (exec): the profile ended with the first")
         return None

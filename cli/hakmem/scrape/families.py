@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from hakmem import own_memory
 from hakmem.errors import Failure
-from hakmem.followed import Ended, Followed
+from hakmem.followed import Followed
 
 # Prometheus gives up after 10 seconds by default.
 _ANSWER_SECONDS = 3.0
@@ -84,8 +84,7 @@ class Source:
         return {"pid": str(self._process.pid), "program": self._process.name}
 
     def _ask(self) -> List[Metric]:
-        if self._process.has_ended():
-            raise Ended(f"process {self._process.pid} has ended")
+        self._process.require_alive()
         text = self._process.ask("stats openmetrics", _ANSWER_SECONDS).decode(errors="replace")
         try:
             families = list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call,unused-ignore]

@@ -6,7 +6,7 @@ import threading
 from typing import Any, Optional
 
 from hakmem.errors import Failure
-from hakmem.followed import Ended, Followed
+from hakmem.followed import Followed
 from hakmem.process_files import roots
 from hakmem.profile import live
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
@@ -35,8 +35,7 @@ class HeapProfile:
 
     def ask(self, request: str) -> bytes:
         """Returns the answer of that process, never of a later one with its number."""
-        if self._process.has_ended():
-            raise Ended(f"process {self._process.pid} has ended")
+        self._process.require_alive()
         return self._asker(request)
 
     def fetch(self) -> bytes:

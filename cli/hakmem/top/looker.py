@@ -7,14 +7,14 @@ import threading
 from typing import Callable, Union
 
 from hakmem.errors import Failure
-from hakmem.followed import Ended, Followed
+from hakmem.followed import Followed, ProcessEnded
 from hakmem.top.history import Look, parse
 
 COMMAND = "stats json"
 
 
 class Looker(threading.Thread):
-    """Puts each look, or the Failure instead of it, into `found`, and calls `tell`. An Ended is the last."""
+    """Puts each look, or the Failure instead of it, into `found`, and calls `tell`. A ProcessEnded is the last."""
 
     def __init__(self, process: Followed, interval: float, tell: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -33,6 +33,6 @@ class Looker(threading.Thread):
                 found = failure
             self.found.put(found)
             self._tell()
-            if isinstance(found, Ended):
+            if isinstance(found, ProcessEnded):
                 return
             self._process.lasts(self._interval)

@@ -10,12 +10,12 @@ import click
 
 from hakmem import next_step, process_files
 from hakmem.attach import Refused, attach
-from hakmem.commands.run import run_to_end
 from hakmem.debug_dir import debug_dir_option
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, escaped, say, write_result
 from hakmem.explain import snapshot
 from hakmem.folding import columns_of_stderr, known_columns
+from hakmem.foreground import run_to_end
 from hakmem.leaks import Leaks, document, lines, notes, parse
 from hakmem.output import OutputFile, refuse_stdout, reserve, write_each
 from hakmem.private_folder import PrivateFolder

@@ -12,11 +12,11 @@ import click
 
 from hakmem import next_step
 from hakmem.commands.explain import printable
-from hakmem.commands.run import run_to_end
 from hakmem.debug_dir import debug_dir_option
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_result
 from hakmem.followed import ProcessEnded
+from hakmem.foreground import run_to_end
 from hakmem.output import Content, OutputFile, end_with, refuse_stdout, reserve, write_each
 from hakmem.process_files import roots
 from hakmem.process_or_program import ProcessOrProgram, process_of

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from typing import Callable, FrozenSet, Optional, Tuple
+from typing import Optional, Tuple
 
 import click
 
 from hakmem import paths, verdict
-from hakmem.engine import Child, Launch, Watch
+from hakmem.engine import Child, Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, say_result, write_result
 from hakmem.folding import columns_of_stderr
+from hakmem.foreground import run_to_end
 from hakmem.guard_rates import RECOMMENDED_RATE
 from hakmem.guards import rate_of
 from hakmem.output import OutputFile
 from hakmem.self_report import SelfReports
 from hakmem.under_hakmem import How, Start, prepare, start_options
 from hakmem.verdict import Verdict
-
-# Signals that are not passed on: those that cannot be caught, that the kernel sends for a process's own faults, and
-# that job control sends to a background process that touches the terminal.
-_OWN = {
-    signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL,
-    signal.SIGSYS, signal.SIGTRAP, signal.SIGPIPE, signal.SIGTTIN, signal.SIGTTOU, signal.SIGXCPU, signal.SIGXFSZ,
-}  # fmt: skip
-FORWARDED: FrozenSet[int] = frozenset(int(number) for number in signal.valid_signals()) - {int(n) for n in _OWN}
 
 
 def _rate(_context: click.Context, _parameter: click.Parameter, text: Optional[str]) -> Optional[int]:
@@ -88,55 +79,6 @@ def run(
         if output is not None:
             output.discard()
     sys.exit(told.ended.exit_code or (0 if is_written else EXIT_CANNOT))
-
-
-def run_to_end(
-    launch: Launch, look: Callable[[], None] = lambda: None, on_start: Callable[[Child], None] = lambda _: None
-) -> Child:
-    """Runs the program to its end. Passes signals on, and stops when job control stops the program. Calls `look`
-    meanwhile, and `on_start` once, while signals are blocked."""
-    passer = _Passer()
-
-    def tick() -> None:
-        passer.follow_stops()
-        look()
-
-    with Watch(FORWARDED, passer.hear, tick) as watch:
-        passer.child = watch.start(launch)
-        on_start(passer.child)
-        watch.until(lambda: passer.child is not None and passer.child.ended is not None)
-    assert passer.child is not None
-    return passer.child
-
-
-class _Passer:
-    """Passes signals to the program, and its stops to the parent of this tool."""
-
-    def __init__(self) -> None:
-        self.child: Optional[Child] = None
-
-    def hear(self, heard: signal.struct_siginfo) -> None:
-        """Whether the program got the signal itself: the terminal or the program sent it to the process group."""
-        if self.child is None or _is_from_kernel(heard) or heard.si_pid == self.child.pid:
-            return
-        self.child.signal(heard.si_signo)
-
-    def follow_stops(self) -> None:
-        """Stops this tool when the program stops, so that a shell sees it.
-
-        The launcher continues it with the program.
-        """
-        if self.child is None:
-            return
-        self.child.read_report()
-        if self.child.stopped_by is not None and self.child.ended is None:
-            os.kill(os.getpid(), signal.SIGSTOP)
-            self.child.stopped_by = None
-
-
-def _is_from_kernel(heard: signal.struct_siginfo) -> bool:
-    """Whether the kernel sent the signal: its si_code is above zero, a process's is zero or below."""
-    return heard.si_code > 0
 
 
 def _verdict(child: Child, start: Start, reports: SelfReports) -> Verdict:

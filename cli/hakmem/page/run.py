@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import List, Optional, Sequence, Tuple, Union
 
-from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
 from hakmem.errors import Failure, say
 from hakmem.explain.explanation import Evidence
 from hakmem.explain.sites import Sites, of_recorded
+from hakmem.foreground import run_to_end
 from hakmem.page.course import Course
 from hakmem.page.watch import Onlooker
 from hakmem.profile.record import Recording

@@ -71,6 +71,11 @@ def escaped(text: str) -> str:
     )
 
 
+def printable(text: str) -> str:
+    """The text with `?` for each control character, so that columns keep their width."""
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
 def shown(name: str) -> str:
     """A name for a message: an empty one is visible too."""
     return name or "''"

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Optional
 import click
 
 from hakmem import next_step
-from hakmem.errors import say
+from hakmem.errors import printable, say
 from hakmem.explain.explain import explain as explained
 from hakmem.explain.explanation import Evidence, Explanation, Part
 from hakmem.explain.gather import of_subject
@@ -86,8 +86,3 @@ def _of_part(explanation: Explanation, part: Part) -> Iterator[str]:
 def _wrapped(label: str, text: str, indent: str) -> List[str]:
     head = f"{indent}{label}"
     return fold(text, columns(_WIDTH), " " * len(head), head)
-
-
-def printable(text: str) -> str:
-    """Replaces control characters, because names come from outside and go to a terminal."""
-    return "".join(one if one.isprintable() else "?" for one in text)

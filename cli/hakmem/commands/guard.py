@@ -9,8 +9,7 @@ import click
 
 from hakmem import guards, next_step
 from hakmem.attach import attach
-from hakmem.commands.explain import printable
-from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.errors import EXIT_USAGE, Failure, printable
 from hakmem.folding import fold, known_columns
 from hakmem.guard_rates import RECOMMENDED_RATE
 from hakmem.process_or_program import PID

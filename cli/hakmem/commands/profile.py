@@ -11,10 +11,9 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 import click
 
 from hakmem import next_step
-from hakmem.commands.explain import printable
 from hakmem.debug_dir import debug_dir_option
 from hakmem.engine import Launch
-from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_result
+from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, printable, say, write_result
 from hakmem.followed import ProcessEnded
 from hakmem.foreground import run_to_end
 from hakmem.output import Content, OutputFile, end_with, refuse_stdout, reserve, write_each

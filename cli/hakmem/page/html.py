@@ -7,12 +7,13 @@ import json
 from dataclasses import dataclass
 from typing import Any, Iterable
 
+from hakmem.errors import printable
 from hakmem.metrics import size
 
 
 def text(value: str) -> str:
     """Escapes a text, also for attributes; a character that cannot be shown becomes a question mark."""
-    return html.escape("".join(one if one.isprintable() else "?" for one in value), quote=True)
+    return html.escape(printable(value), quote=True)
 
 
 def number(path: str, value: int, unit: str = "bytes") -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Tuple
 from xml.sax.saxutils import escape, quoteattr
 
+from hakmem.errors import printable
 from hakmem.metrics import size
 
 _WIDTH = 1200
@@ -104,9 +105,9 @@ def _frame(node: Node, depth: int, begin: int, total: int) -> str:
 
 
 def _clean(text: str, escaped: bool = True) -> str:
-    """XML knows no control characters."""
-    printable = "".join(one if one.isprintable() else "?" for one in text)
-    return escape(printable) if escaped else printable
+    """Without control characters, which XML does not permit."""
+    clean = printable(text)
+    return escape(clean) if escaped else clean
 
 
 def colour(name: str) -> str:

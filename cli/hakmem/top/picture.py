@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional
 
 from rich.text import Text
 
-from hakmem.errors import escaped
+from hakmem.errors import escaped, printable
 from hakmem.folding import fold
 from hakmem.metrics import count, exact_size, size
 from hakmem.top.figures import PARTS, SELDOM, TRENDS, Trend, duration
@@ -219,8 +219,7 @@ def _named(now: Dict[str, Any], frame: Frame) -> List[Text]:
     lines = [Text(), Text(title, style="dim")]
     for one in rows[:_MOST_HEAPS]:
         figures = "".join(f"{size(one[key]):>12}" for key in ("live_bytes", "memory", "peak"))
-        name = "".join(character if character.isprintable() else "?" for character in one["name"])
-        lines.append(Text(f"{one['kind']:>10}{count(one['live_blocks']):>13}{figures}  {name}"))
+        lines.append(Text(f"{one['kind']:>10}{count(one['live_blocks']):>13}{figures}  {printable(one['name'])}"))
     rest = len(rows) - _MOST_HEAPS
     if rest > 0:
         lines.append(Text(f"{'':>10}  and {count(rest)} more", style="dim"))

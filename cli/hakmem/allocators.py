@@ -96,7 +96,9 @@ def name_in_mode(mode: str) -> str:
 
 
 def with_modes(allocators: Sequence[Allocator], modes: Sequence[str]) -> List[Allocator]:
-    """Adds hakmem in each mode."""
+    """Adds hakmem in each mode. Without modes hakmem need not be among them."""
+    if not modes:
+        return list(allocators)
     ours = next((allocator for allocator in allocators if allocator.name == HAKMEM), None)
     if ours is None:
         raise Failure(f"--cost needs {HAKMEM} among the allocators", EXIT_USAGE)

@@ -52,6 +52,11 @@ class Contest:
         """Every allocator, the base first."""
         return list(self._by_name)
 
+    @property
+    def all_failed(self) -> bool:
+        """Whether the program failed under every allocator."""
+        return len(self.failed) == len(self._by_name)
+
     def warm_up(self, times: int) -> None:
         """Uncounted runs under the base: they fill the page cache, and show how the program ends."""
         for _ in range(times):

@@ -161,7 +161,7 @@ def failure_lines(contest: Contest) -> List[str]:
 def remarks(contest: Contest, rounds: int, facts: Settings) -> List[str]:
     """Notes about the figures."""
     lines: List[str] = [busy] if (busy := busy_machine(facts)) else []
-    if len(contest.failed) == len(contest.names):
+    if contest.all_failed:
         return lines
     if rounds < FEWEST_TO_DECIDE:
         lines.append(
@@ -187,7 +187,7 @@ def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int)
     fitting.print_words(out, title, "bold")
     fitting.print_words(out, one_line(facts), "dim")
     out.print()
-    if len(contest.failed) < len(contest.names):
+    if not contest.all_failed:
         fitting.print_table(out, comparison_table(contest, rounds), _SELDOM_MISSED)
         out.print()
         if contest.prices:

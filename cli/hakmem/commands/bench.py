@@ -115,22 +115,19 @@ def bench(
     if drawn is not None:
         _draw_stored(*drawn)
         return
-    root = paths.checkout()
-    if root is None:
-        raise Failure("the workloads are part of the checkout: start ./hakmem bench from there")
+    root = _checkout()
     places = default_places(root, catalogue, programs)
     workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
     entrants = [] if counts_only else choose(allocators, GLIBC, with_older=False)
-    if programs is None and not list_only and any(one.own and one.missing for one in workloads):
-        _check_outputs(_folder(out, root), json_name)
-        bench_build.build(root)
-        workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
     prices = cost.prices() if with_cost else []
-    if prices:
-        entrants = with_modes(entrants, [price.mode for price in prices])
+    entrants = with_modes(entrants, [price.mode for price in prices])
     if list_only:
         _list(workloads, len(entrants), only is not None or with_cost)
         return
+    if programs is None and any(one.own and one.missing for one in workloads):
+        _check_outputs(_folder(out, root), json_name)
+        bench_build.build(root)
+        workloads = select(load(places, seed), only, for_cost=with_cost)
     left_out = {workload.name: workload.missing for workload in workloads if workload.missing}
     workloads = _runnable(workloads, left_out, counts_only)
     session = Session(
@@ -151,12 +148,12 @@ def bench(
     with reserve(json_name) as (json_file,):
         results = _measure_and_write(session, stem, quiet, json_file)
     if json_name != "-":
-        given = {
+        kept = {
             "--program-rounds": program_rounds, "--minutes": minutes if minutes != _MINUTES else None,
             "--allocators": allocators, "--seed": seed if seed != _SEED else None, "--cost": with_cost,
             "--no-counts": no_counts, "--out": out, "--label": label, "--workloads": catalogue, "--programs": programs,
         }  # fmt: skip
-        _tell_next(results, only, next_step.options(given))
+        _tell_next(results, only, next_step.options(kept))
     _end(session, results)
 
 
@@ -175,6 +172,13 @@ def _check_options(json_name: Optional[str], measures: bool, counts: Tuple[bool,
         raise Failure("--counts and --no-counts leave nothing to do", EXIT_USAGE)
     if with_cost and counts[0]:
         raise Failure("--cost needs measured runs, and --counts measures none", EXIT_USAGE)
+
+
+def _checkout() -> Path:
+    root = paths.checkout()
+    if root is None:
+        raise Failure("the workloads are part of the checkout: start ./hakmem bench from there")
+    return root
 
 
 def _runnable(workloads: Sequence[Workload], left_out: Mapping[str, str], counts_only: bool) -> List[Workload]:

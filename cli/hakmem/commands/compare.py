@@ -132,45 +132,32 @@ def compare(
         _list_allocators((json_file, csv_file, plot_file), command)
         return
     words = _command(command, setup, load, port)
-    if json_file == "-" and csv_file == "-":
-        raise Failure("--json - and --csv - would both be on stdout", EXIT_USAGE)
-    if plot_file is not None:
-        plot.check(plot_file)
+    _check_files(json_file, csv_file, plot_file)
     hakmem_options = environment.options(options)
     variables, left_out = environment.neutral(environment.of_caller())
     variables.update(environment.assignments(assignments))
     chosen = choose(allocators, base)
     prices = cost.prices() if with_cost else []
-    if prices:
-        chosen = with_modes(chosen, [price.mode for price in prices])
+    chosen = with_modes(chosen, [price.mode for price in prices])
     program = resolve(words, variables)
     with reserve(json_file, csv_file, plot_file) as files:
         the_plan = plan(program, chosen, variables, hakmem_options, force)
-        notes = [*the_plan.notes, *([f"left out of the environment: {', '.join(left_out)}"] if left_out else [])]
-        notes += _warnings(chosen, {**variables, **hakmem_options})
-        if prices and (unknown := cost.unknown_mode(chosen, variables)):
-            notes.append(unknown)
         _check_enough(the_plan, chosen)
+        notes = [*the_plan.notes, *_notes(chosen, left_out, variables, hakmem_options)]
         task = Task(program, stdin, timeout, shared_once, show_output)
         facts = settings.collect()
         with ProgressBar(len(the_plan.prepared) * rounds + warmup, quiet) as bar:
             for note in notes:
                 bar.line(note)
-            service = _service(task, load, variables, host, port, settle)
-            contest = Contest(
-                the_plan.prepared, the_plan.prepared[0].allocator.name, _runner(task, service, bar), rounds, seed,
-                prices=prices,
-            )  # fmt: skip
+            run_one = _runner(task, _service(task, load, variables, host, port, settle), bar)
+            base_name = the_plan.prepared[0].allocator.name
+            contest = Contest(the_plan.prepared, base_name, run_one, rounds, seed, prices=prices)
             contest.listener = lambda run: _show(run, contest, bar)
-            _measure(contest, rounds, warmup, bar)
+            _measure(contest, warmup, bar)
         extra: Dict[str, object] = {"load": load, "port": port, "notes": notes, "hakmem_options": hakmem_options}
         failures = _write(files, contest, words, facts, extra)
         if "-" not in (json_file, csv_file):
-            entrants = plural(len(contest.prepared), "allocator")
-            title = f"{shlex.join(words)}: {plural(rounds, 'round')} under {entrants}"
-            table.print_comparison(contest, title, facts, rounds)
-            if len(contest.failed) < len(contest.names):
-                next_step.tell(f"hakmem profile -- {next_step.words(_profiled(words, program))}")
+            _print(contest, words, program, facts)
         end_with(failures)
     sys.exit(EXIT_PROGRAM_FAILED if contest.failed else 0)
 
@@ -187,13 +174,33 @@ def _command(command: Sequence[str], setup: Optional[str], load: Optional[str], 
     return words if port is None else _with_port(words, port)
 
 
+def _check_files(json_file: Optional[str], csv_file: Optional[str], plot_file: Optional[str]) -> None:
+    if json_file == "-" and csv_file == "-":
+        raise Failure("--json - and --csv - would both be on stdout", EXIT_USAGE)
+    if plot_file is not None:
+        plot.check(plot_file)
+
+
 def _profiled(words: Sequence[str], program: Program) -> Sequence[str]:
     """The same program for `hakmem profile`, which takes a word of digits for a process."""
     return [program.named_file, *words[1:]] if is_process(words[0]) else words
 
 
+def _notes(
+    chosen: Sequence[Allocator], left_out: Sequence[str], variables: Dict[str, str], options: Dict[str, str]
+) -> List[str]:
+    """Notes about the environment and the options of hakmem."""
+    notes = [f"left out of the environment: {', '.join(left_out)}"] if left_out else []
+    notes += _warnings(chosen, {**variables, **options})
+    has_modes = any(one.mode is not None for one in chosen)
+    if has_modes and (unknown := cost.unknown_mode(chosen, variables)):
+        notes.append(unknown)
+    return notes
+
+
 def _warnings(chosen: Sequence[Allocator], variables: Dict[str, str]) -> List[str]:
-    """Of options that hakmem does not take: its runs' own warnings are discarded with the program's output."""
+    """The library's warnings about options that it does not take. Those of the runs are discarded with the program's
+    output."""
     if not any(name.startswith("HAKMEM_") for name in variables):
         return []
     libraries = [one.library for one in chosen if one.is_ours and one.mode is None and one.library is not None]
@@ -246,14 +253,23 @@ def _show(run: Run, contest: Contest, bar: ProgressBar) -> None:
         bar.advance(contest.rounds - run.round)
 
 
-def _measure(contest: Contest, rounds: int, warmup: int, bar: ProgressBar) -> None:
+def _measure(contest: Contest, warmup: int, bar: ProgressBar) -> None:
     contest.warm_up(warmup)
-    for number in range(1, rounds + 1):
+    for number in range(1, contest.rounds + 1):
         contest.play(number)
-        if len(contest.failed) == len(contest.names):
+        if contest.all_failed:
             break
         if bar.is_plain:
-            bar.line(f"round {number} of {rounds} done")
+            bar.line(f"round {number} of {contest.rounds} done")
+
+
+def _print(contest: Contest, words: Sequence[str], program: Program, facts: Dict[str, settings.Setting]) -> None:
+    """The table, and the command after it: a profile of a program that ran."""
+    entrants = plural(len(contest.prepared), "allocator")
+    title = f"{shlex.join(words)}: {plural(contest.rounds, 'round')} under {entrants}"
+    table.print_comparison(contest, title, facts, contest.rounds)
+    if not contest.all_failed:
+        next_step.tell(f"hakmem profile -- {next_step.words(_profiled(words, program))}")
 
 
 def _write(
@@ -265,7 +281,7 @@ def _write(
 ) -> List[Failure]:
     """Writes the requested files, in the order json, csv, plot."""
     json_file, csv_file, plot_file = files
-    if plot_file is not None and len(contest.failed) == len(contest.names):
+    if plot_file is not None and contest.all_failed:
         say("no plot: the program failed under every allocator")
         plot_file = None
     file_format = Path(plot_file.name).suffix.lower()[1:] if plot_file is not None else ""

@@ -135,9 +135,7 @@ def _of_program(
     for note in damaged if is_told else ():
         say(f"note: {note}")
     if is_told and not any(pid == child.pid for pid, _ in answers):
-        reason = (
-            why_none(child.ended).replace("a profile is", "leaks are").replace("without profiles", "without checks")
-        )
+        reason = why_none(child.ended, "leaks are", "checks")
         say(f"note: {start.program.name} itself said nothing of leaks: {reason}")
     return answers, child.ended.exit_code or (0 if answers else EXIT_CANNOT)
 

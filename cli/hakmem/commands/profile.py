@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from dataclasses import dataclass
-from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 import click
 
@@ -16,16 +15,15 @@ from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, printable, say, write_result
 from hakmem.followed import ProcessEnded
 from hakmem.foreground import run_to_end
-from hakmem.output import Content, OutputFile, end_with, refuse_stdout, reserve, write_each
+from hakmem.output import end_with, refuse_stdout, reserve, write_each
 from hakmem.process_files import roots
 from hakmem.process_or_program import ProcessOrProgram, process_of
-from hakmem.profile import live, perf_map, site_tables, top
+from hakmem.profile import live, site_tables, top
 from hakmem.profile import sites as site_lists
-from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
-from hakmem.profile.document import of_profile, of_sites
-from hakmem.profile.export import folded, speedscope, stacks
-from hakmem.profile.flame import draw
+from hakmem.profile.debug_files import Search
+from hakmem.profile.document import of_sites
 from hakmem.profile.model import BY, Profile
+from hakmem.profile.outputs import Outputs
 from hakmem.profile.read import read
 from hakmem.profile.record import FILE_VARIABLE, Recording, beside, why_none
 from hakmem.profile.symbolize import Symbolizer
@@ -35,67 +33,6 @@ from hakmem.under_hakmem import How, prepare, start_options
 
 # The values of --by besides the sample types: tables of call sites, which no pprof file has.
 _BY_SITE = {"lifetime": site_tables.lifetimes_text, "pinned": site_tables.pinned_text}
-
-
-@dataclass
-class _Wish:
-    """The outputs to make from a profile."""
-
-    by: str
-    rows: int
-    quiet: bool
-    name: Optional[str]
-    folders: Tuple[str, ...]
-    is_on_stdout: bool = False
-    pid: Optional[int] = None
-    what: Sequence[str] = ()
-    has_flame: bool = False
-    files: Sequence[Optional[OutputFile]] = (None, None, None, None, None)
-
-    def search(self, roots: Sequence[str] = ("",), pid: Optional[int] = None) -> Search:
-        """The roots and folders to search for symbols."""
-        maps = perf_map.paths_of(pid, roots) if pid is not None else ()
-        return Search(roots, (*self.folders, *DEBUG_FOLDERS), perf_maps=maps)
-
-    def lines(self, profile: Profile) -> List[str]:
-        """Prints the table, unless --quiet."""
-        if self.quiet or self.is_on_stdout:
-            return []
-        return top.text(profile, BY[self.by], self.rows)
-
-    def tell_next(self, profile: Profile, on_stderr: bool = False) -> None:
-        """The command after the table: a picture, or the other figures where these are nothing."""
-        if self.quiet or self.is_on_stdout:
-            return
-        if profile.total(BY[self.by]):
-            by = [] if self.by == "inuse" else ["--by", self.by]
-            tip = None if self.has_flame else [*by, "--flame", "heap.svg"]
-        else:
-            tip = ["--by", "alloc"] if self.by == "inuse" and profile.samples else None
-        if tip is not None:
-            self.tell_again(tip, on_stderr)
-
-    def tell_no_samples(self, profile: Profile, remedy: str) -> None:
-        """Says what makes a profile that this command began take samples, where it has none."""
-        if not (self.quiet or profile.samples) and profile.period > 1:
-            say(f"note: too little was allocated for a sample: {remedy} than {profile.period} takes more")
-
-    def tell_again(self, options: Sequence[str], on_stderr: bool = False) -> None:
-        """The same profile with other options for its result."""
-        next_step.tell(f"hakmem profile {next_step.words([*options, *self.what])}", on_stderr)
-
-    def write(self, profile: Profile, title: str) -> List[Failure]:
-        """Writes every requested file that can be written. Returns the failures."""
-        sample_type = BY[self.by]
-        others = [one for one in BY.values() if one != sample_type]
-        contents: List[Callable[[], Content]] = [
-            lambda: to_bytes(profile),
-            lambda: folded(profile, sample_type),
-            lambda: speedscope(profile, title, [sample_type, *others]),
-            lambda: draw(stacks(profile, sample_type), f"{title}: {sample_type}"),
-            lambda: of_profile(profile, self.by, self.pid),
-        ]
-        return write_each(zip(self.files, contents))
 
 
 @click.command(cls=ProcessOrProgram, context_settings={"allow_interspersed_args": False})
@@ -163,17 +100,17 @@ def profile(
     if command and pid is None:
         refuse_stdout(named)
     kept = {"--rate": rate, "--seconds": seconds, "--debug-dir": folders, "--input": input_name, "--sites": sites_name}
-    what = [*how.words(), *next_step.options(kept), *next_step.subject(command)]
-    wish = _Wish(by, rows, quiet, output, folders, "-" in named.values(), pid, what, flame_name is not None)
-    with reserve(*named.values()) as wish.files:
+    rest = [*how.words(), *next_step.options(kept), *next_step.subject(command)]
+    outputs = Outputs(by, rows, quiet, output, folders, "-" in named.values(), pid, rest, flame_name is not None)
+    with reserve(*named.values()) as outputs.files:
         if input_name is not None:
-            _show(wish, read(input_name), wish.search(), os.path.basename(input_name))
+            _show(outputs, read(input_name), outputs.search(), os.path.basename(input_name))
         elif sites_name is not None:
-            _show_sites(wish, site_lists.read(sites_name), wish.search(), sites_name)
+            _show_sites(outputs, site_lists.read(sites_name), outputs.search(), sites_name)
         elif pid is not None:
-            _of_process(wish, pid, seconds, rate, end)
+            _of_process(outputs, pid, seconds, rate, end)
         else:
-            sys.exit(_of_program(wish, command, how, rate))
+            sys.exit(_of_program(outputs, command, how, rate))
 
 
 def _check_subjects(input_name: Optional[str], sites_name: Optional[str], command: Sequence[str]) -> None:
@@ -214,54 +151,53 @@ def _check_by_site(by: str, has_sites: bool, exports: Sequence[Optional[str]]) -
     if not has_sites:
         raise Failure(
             f"--by {by} needs a process that runs: a profile that a program writes at its end lacks it. Name a PID "
-            "(started with "
-            "HAKMEM_PROFILE=1 it covers its whole time), or --sites FILE, a saved answer",
+            "(started with HAKMEM_PROFILE=1 it covers its whole time), or --sites FILE, a saved answer",
             EXIT_USAGE,
         )
     if any(name is not None for name in exports):
         raise Failure(f"--folded, --speedscope and --flame draw bytes: --by inuse or alloc, not {by}", EXIT_USAGE)
 
 
-def _show(wish: _Wish, taken: Profile, search: Search, title: str) -> None:
-    taken.column(BY[wish.by])
-    with _named(wish, taken, search):
-        failures = wish.write(taken, title)  # before the table, whose reader may end
-        for line in wish.lines(taken):
+def _show(outputs: Outputs, taken: Profile, search: Search, title: str) -> None:
+    taken.column(BY[outputs.by])
+    with _named(outputs, taken, search):
+        failures = outputs.write(taken, title)  # before the table, whose reader may end
+        for line in outputs.lines(taken):
             click.echo(printable(line))
-        wish.tell_next(taken)
+        outputs.tell_next(taken)
         end_with(failures)
 
 
 @contextlib.contextmanager
-def _named(wish: _Wish, taken: Profile, search: Search) -> Iterator[Symbolizer]:
-    """Returns the profile with named addresses, and prints notes about addresses without a name."""
+def _named(outputs: Outputs, taken: Profile, search: Search) -> Iterator[Symbolizer]:
+    """Names the profile's addresses, and prints notes about those without a name."""
     timed = Search(search.roots, search.debug_folders, search.time_nanos or taken.began_nanos, search.perf_maps)
     with Symbolizer(timed) as symbolizer:
         symbolizer.symbolise(taken)
-        for note in () if wish.quiet else symbolizer.notes.values():
+        for note in () if outputs.quiet else symbolizer.notes.values():
             say(f"note: {printable(note)}")
         yield symbolizer
 
 
-def _show_sites(wish: _Wish, answer: bytes, search: Search, title: str) -> None:
+def _show_sites(outputs: Outputs, answer: bytes, search: Search, title: str) -> None:
     found = site_lists.parse(answer, title)
-    if wish.by not in _BY_SITE:
-        _show(wish, found.profile, search, os.path.basename(title))
+    if outputs.by not in _BY_SITE:
+        _show(outputs, found.profile, search, os.path.basename(title))
         return
-    output, json_file = wish.files[0], wish.files[-1]
-    with _named(wish, found.profile, search):
-        failures = write_each([(output, lambda: answer), (json_file, lambda: of_sites(found, wish.by, wish.pid))])
-        if not (wish.quiet or wish.is_on_stdout):
-            for line in _BY_SITE[wish.by](found, wish.rows):
+    output, json_file = outputs.files[0], outputs.files[-1]
+    with _named(outputs, found.profile, search):
+        failures = write_each([(output, lambda: answer), (json_file, lambda: of_sites(found, outputs.by, outputs.pid))])
+        if outputs.shows_table:
+            for line in _BY_SITE[outputs.by](found, outputs.rows):
                 click.echo(printable(line))
-            other = next(by for by in _BY_SITE if by != wish.by)
-            wish.tell_again(["--by", other])
+            other = next(by for by in _BY_SITE if by != outputs.by)
+            outputs.tell_again(["--by", other])
         end_with(failures)
 
 
-def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[int], end: live.End) -> None:
+def _of_process(outputs: Outputs, pid: int, seconds: Optional[float], rate: Optional[int], end: live.End) -> None:
     notes: List[str] = []
-    take = live.take_sites if wish.by in _BY_SITE else live.take
+    take = live.take_sites if outputs.by in _BY_SITE else live.take
     try:
         taken = take(live.asker(pid), pid, seconds, rate, notes, end)
     except ProcessEnded as ended:
@@ -269,77 +205,79 @@ def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[
             f"{ended.message}: `hakmem profile -- PROGRAM` profiles a program to its end, as HAKMEM_PROFILE=1 with "
             f"{FILE_VARIABLE} does (see: hakmem help profile)"
         ) from None
-    for note in () if wish.quiet else notes:
+    for note in () if outputs.quiet else notes:
         say(f"note: {note}")
     # While the process runs, /proc/PID/root leads to its files.
-    search = wish.search(roots(pid), pid)
+    search = outputs.search(roots(pid), pid)
     if isinstance(taken, bytes):
-        _show_sites(wish, taken, search, f"process {pid}")
+        _show_sites(outputs, taken, search, f"process {pid}")
     else:
-        _show(wish, taken, search, f"process {pid}")
+        _show(outputs, taken, search, f"process {pid}")
         if not notes:
-            wish.tell_no_samples(taken, "a longer time by --seconds, or a smaller --rate")
+            outputs.tell_no_samples(taken, "a longer time by --seconds, or a smaller --rate")
 
 
-def _of_program(wish: _Wish, command: Sequence[str], how: How, rate: Optional[int]) -> int:
+def _of_program(outputs: Outputs, command: Sequence[str], how: How, rate: Optional[int]) -> int:
     """The program's exit code; when it ended with 0 and there is no profile to show for it, 125."""
     start = prepare(command, how)
-    for warning in () if wish.quiet else start.warnings:
+    for warning in () if outputs.quiet else start.warnings:
         say(f"warning: {warning}")
     with Recording() as recording:
         variables = recording.ask(start.variables, rate)
         child = run_to_end(Launch(start.program, variables, library=start.library, sample=False))
         assert child.ended is not None
         try:
-            own, others, notes = recording.collect(child.pid, BY[wish.by])
+            own, others, notes = recording.collect(child.pid, BY[outputs.by])
             is_none = own is None and not others
-            for note in notes if is_none or not wish.quiet else ():
+            for note in notes if is_none or not outputs.quiet else ():
                 say(f"note: {note}")
             if is_none:
                 raise Failure(f"no profile was written: {why_none(child.ended)}")
-            if own is None and not wish.quiet:
+            if own is None and not outputs.quiet:
                 say(f"note: {start.program.name} itself wrote no profile: {why_none(child.ended)}")
-            _show_all(wish, child.pid, own, others, start.program.name)
+            _show_all(outputs, child.pid, own, others, start.program.name)
         except Failure as failure:
             say(failure.message)
             return child.ended.exit_code or EXIT_CANNOT
     return child.ended.exit_code
 
 
-def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[int, Profile]], title: str) -> None:
-    """The program's own, or else the biggest; the other processes' are written beside it."""
+def _show_all(
+    outputs: Outputs, pid: int, own: Optional[Profile], others: List[Tuple[int, Profile]], title: str
+) -> None:
+    """Shows the program's own profile, or else the biggest one. The other processes' are written beside it."""
     if own is None:
         pid, own = others[0]
         others = others[1:]
         title = f"process {pid}, started by {title}"
-    with _named(wish, own, wish.search(pid=pid)) as symbolizer:
-        for line in wish.lines(own):
+    with _named(outputs, own, outputs.search(pid=pid)) as symbolizer:
+        for line in outputs.lines(own):
             write_result(f"{printable(line)}\n")
-        wish.tell_next(own, on_stderr=True)
-        wish.tell_no_samples(own, "a smaller --rate")
-        if wish.by == "inuse" and not wish.quiet and top.is_nearly_nothing(own):
+        outputs.tell_next(own, on_stderr=True)
+        outputs.tell_no_samples(own, "a smaller --rate")
+        if outputs.by == "inuse" and not outputs.quiet and top.is_nearly_nothing(own):
             say("note: nearly nothing was in use at the end; --by alloc shows all allocations")
-        failures = wish.write(own, os.path.basename(title))
-        if wish.name is not None:
-            failures += _write_others(wish, others, symbolizer)
-        elif others and not wish.quiet:
+        failures = outputs.write(own, os.path.basename(title))
+        if outputs.output_name is not None:
+            failures += _write_others(outputs, others, symbolizer)
+        elif others and not outputs.quiet:
             say(f"other processes wrote profiles too ({len(others)}): -o keeps them")
         end_with(failures)
 
 
-def _write_others(wish: _Wish, others: List[Tuple[int, Profile]], symbolizer: Symbolizer) -> List[Failure]:
+def _write_others(outputs: Outputs, others: List[Tuple[int, Profile]], symbolizer: Symbolizer) -> List[Failure]:
     """Beside the profile that -o names. Returns the failures."""
     names: List[str] = []
     failures: List[Failure] = []
     for number, other in others:
         symbolizer.symbolise(other)
         try:
-            with reserve(beside(str(wish.name), number)) as (output,):
+            with reserve(beside(str(outputs.output_name), number)) as (output,):
                 assert output is not None
                 output.write(to_bytes(other))
                 names.append(output.name)
         except Failure as failure:
             failures.append(failure)
-    if names and not wish.quiet:
+    if names and not outputs.quiet:
         say(f"other processes' profiles: {', '.join(names)}")
     return failures

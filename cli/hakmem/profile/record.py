@@ -71,13 +71,13 @@ def _read(file: str, pid: int) -> Profile:
     return profile
 
 
-def why_none(ended: Outcome) -> str:
-    """The reason why a process wrote no profile."""
+def why_none(ended: Outcome, written: str = "a profile is", lacking: str = "profiles") -> str:
+    """The reason why a process wrote no file, whose content is `written`. Some libraries are without `lacking`."""
     if ended.signal is not None:
-        return f"it was {ended.describe()}, and a profile is written at exit"
+        return f"it was {ended.describe()}, and {written} written at exit"
     return (
         "either it ended by _exit, past its exit handlers, or the library did not serve its malloc, "
-        f"or is one without profiles, or {COULD_NOT_WRITE}"
+        f"or is one without {lacking}, or {COULD_NOT_WRITE}"
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from hakmem import bench_report, bounded
+from hakmem import bench_json, bounded
 from hakmem.allocators import HAKMEM
 from hakmem.bench_results import Results
 from hakmem.errors import Failure
@@ -61,7 +61,7 @@ def of_stored(name: str) -> Optional[Means]:
 
 def of_results(results: Results) -> Means:
     """The means of a run that has just ended; empty where no workload ended under every allocator."""
-    document = decode(bench_report.as_json(results))
+    document = decode(bench_json.as_json(results))
     return means(document) or Means({}, 0, document["settings"])
 
 

@@ -1,109 +1,23 @@
-"""The results of `hakmem bench` as JSON and as a page of Markdown, with what we lose plainly marked.
+"""The results of `hakmem bench` as a page of Markdown, with what hakmem loses plainly marked.
 
-They can be published: they hold no path and no name of a machine or user (privacy.py)."""
+It can be published: it holds no path and no name of a machine or user (privacy.py)."""
 
 from __future__ import annotations
 
-import json
-from typing import Any, Dict, List, Optional, Sequence
+from typing import List, Sequence
 
 from hakmem.allocators import HAKMEM, Allocator
 from hakmem.bench_cells import marked, matrix, number_cell, ratio_cell, short_cell
+from hakmem.bench_json import failure_text
 from hakmem.bench_results import Results
-from hakmem.contest import Contest
 from hakmem.cost_report import cost_losses, cost_section
-from hakmem.counts import COLUMNS, as_entries, rows
+from hakmem.counts import COLUMNS, rows
 from hakmem.errors import plural
-from hakmem.measure import Run
-from hakmem.metrics import BENCH_METRICS, MEAN, PEAK
+from hakmem.metrics import MEAN, PEAK
 from hakmem.privacy import scrub
-from hakmem.schemas import SCHEMAS
 from hakmem.settings import one_line
-from hakmem.standing import LOSES, MEMORY, Standing, word
-from hakmem.statistics import FEWEST_TO_DECIDE, Ratio, coverage, geometric_mean
-
-# ---- JSON.
-
-
-def as_json(results: Results) -> str:
-    """One line for each workload and allocator, so that two versions can be compared line by line."""
-    head = {
-        "schema": SCHEMAS["bench"],
-        "settings": dict(results.settings),
-        "rounds": results.rounds,
-        "seed": results.seed,
-        "prices": {price.mode: price.ns_per_mib_second for price in results.prices},
-        "allocators": [{"name": one.name, "version": one.version, "notes": one.notes} for one in results.allocators],
-        "left_out": {name: scrub(reason) for name, reason in results.left_out.items()},
-        "notes": [scrub(note) for note in results.notes],
-    }
-    workloads = [_workload_json(standing, results) for standing in results.standings]
-    counts = ["  " + json.dumps(entry) for entry in _counts_json(results)]
-    parts = [json.dumps(head, indent=1)[:-2], _list_json("counts", counts), _list_json("workloads", workloads)]
-    return ",\n".join(parts) + "\n}\n"
-
-
-def _list_json(key: str, lines: Sequence[str]) -> str:
-    inside = "\n" + ",\n".join(lines) + "\n " if lines else ""
-    return f" {json.dumps(key)}: [{inside}]"
-
-
-def _counts_json(results: Results) -> List[Dict[str, Any]]:
-    entries = as_entries(results.counted)
-    return [{**entry, "failure": scrub(entry["failure"]) if entry["failure"] else None} for entry in entries]
-
-
-def _workload_json(standing: Standing, results: Results) -> str:
-    workload, contest = standing.workload, results.contests[standing.workload.name]
-    head = {
-        "name": workload.name,
-        "group": workload.group,
-        "threads": workload.threads,
-        "rounds": standing.rounds,
-        "what": workload.what,
-        "time_metric": standing.time.key,
-        "best_peer": standing.best_peer,
-        "time": _ratio_json(standing.time_ratio),
-        **{f"{key}_to_median_peer": _ratio_json(ratio) for key, ratio in standing.memory_ratios.items()},
-        "floor": standing.floor,
-        "time_to_floor": _ratio_json(standing.floor_ratio),
-        "cost": {
-            cost.price.mode: {"best_peer": cost.best_peer, "to_best_peer": _ratio_json(cost.ratio)}
-            for cost in standing.costs
-        },
-        "failures": {name: _failure(run) for name, run in contest.failed.items()},
-    }
-    lines = [f"   {json.dumps(name)}: {json.dumps(_figures(contest, name))}" for name in contest.names]
-    return "  " + json.dumps(head)[:-1] + ', "figures": {\n' + ",\n".join(lines) + "\n  }}"
-
-
-def _failure(run: Run) -> str:
-    return scrub(f"round {run.round}: {run.failure}")
-
-
-def _ratio_json(ratio: Optional[Ratio]) -> Optional[Dict[str, Any]]:
-    if ratio is None:
-        return None
-    return {
-        "ratio": round(ratio.value, 4),
-        "low": round(ratio.low, 4),
-        "high": round(ratio.high, 4),
-        "verdict": word(ratio),
-    }
-
-
-def _figures(contest: Contest, name: str) -> Dict[str, List[float]]:
-    """By metric, the counted rounds in their order."""
-    metrics = (*BENCH_METRICS, *(price.metric for price in contest.prices))
-    figures = {metric.key: contest.figures(name, metric) for metric in metrics}
-    return {key: [_short(values[number]) for number in sorted(values)] for key, values in figures.items() if values}
-
-
-def _short(value: float) -> float:
-    return int(value) if value == int(value) else float(f"{value:.6g}")
-
-
-# ---- Markdown.
+from hakmem.standing import LOSES, MEMORY, word
+from hakmem.statistics import FEWEST_TO_DECIDE, coverage, geometric_mean
 
 
 def as_markdown(results: Results, pictures: Sequence[str]) -> str:
@@ -253,7 +167,7 @@ def _standing_table(results: Results) -> List[str]:
 def _failures(results: Results) -> List[str]:
     lines = [f"- {name} was left out: {scrub(reason)}" for name, reason in results.left_out.items()]
     for name, contest in results.contests.items():
-        lines += [f"- {name} under {who}: {_failure(run)}" for who, run in contest.failed.items()]
+        lines += [f"- {name} under {who}: {failure_text(run)}" for who, run in contest.failed.items()]
     lines += [f"- {one.workload} was not counted: {scrub(one.failure)}" for one in results.counted if one.failure]
     lines += [f"- {scrub(note)}" for note in results.notes]
     return ["## Left out, failed, noted", "", *lines, ""] if lines else []

@@ -12,10 +12,16 @@ from rich.text import Text
 from hakmem.errors import escaped
 from hakmem.folding import columns, fold, known_columns
 
-__all__ = ["columns", "known_columns", "narrowed", "print_table", "print_words"]
+__all__ = ["columns", "console", "known_columns", "narrowed", "print_table", "print_words"]
 
+_WIDTH_OF_FILES = 110
 # The room below which the last column of a table of lines, a name, takes that of other columns.
 _LEAST_NAME = 18
+
+
+def console(width_of_files: int = _WIDTH_OF_FILES) -> Console:
+    """Stdout. A file or pipe gets lines of one width."""
+    return Console(width=columns(width_of_files), highlight=False)
 
 
 def print_words(out: Console, text: str, style: str = "", indent: str = "") -> None:

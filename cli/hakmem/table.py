@@ -1,11 +1,10 @@
-"""The readable result of a comparison, on stdout."""
+"""The readable result of `hakmem compare`, on stdout."""
 
 from __future__ import annotations
 
 from typing import List, Mapping, Optional, Sequence, Tuple
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,25 +12,15 @@ from hakmem import fitting
 from hakmem.allocators import HAKMEM
 from hakmem.contest import Contest, Row
 from hakmem.cost import Price
-from hakmem.counts import COLUMNS, Counted, rows
 from hakmem.errors import plural
 from hakmem.metrics import HEADLINE, Metric
 from hakmem.settings import Settings, busy_machine, one_line
-from hakmem.standing import LOSES, MEMORY, WINS, Standing, word
-from hakmem.statistics import CONFIDENCE, ENOUGH_ROUNDS, FEW_ROUNDS, FEWEST_TO_DECIDE, Ratio, coverage
+from hakmem.statistics import CONFIDENCE, ENOUGH_ROUNDS, FEW_ROUNDS, FEWEST_TO_DECIDE, coverage
 
-_WIDTH_OF_FILES = 110
-_WIDTH_OF_STANDINGS = 130
-_WIDTH_OF_COUNTS = 200
 # Columns of a comparison that a narrow terminal does without: the range, then the interval.
 _SELDOM_MISSED = (2, 4)
 NOISE = "inside the noise"
 _OURS_IN_MODES = Text("hakmem in that mode", style="bold")
-
-
-def console(width_of_files: int = _WIDTH_OF_FILES) -> Console:
-    """Stdout. A file or pipe gets lines of one width."""
-    return Console(width=fitting.columns(width_of_files), highlight=False)
 
 
 def difference(row: Row) -> str:
@@ -123,7 +112,7 @@ def _cost_cells(rows: Mapping[Tuple[str, str], Row], entries: Sequence[Tuple[Pri
 
 
 def _print_costs(contest: Contest) -> None:
-    out = console()
+    out = fitting.console()
     rates = ", ".join(f"{price.mode} {price.ns_per_mib_second:,}" for price in contest.prices)
     out.print(Text("cost: CPU time + price × MiB·seconds of resident memory", style="bold"))
     fitting.print_words(out, f"price, in ns of CPU for a MiB·second: {rates}", "dim")
@@ -183,7 +172,7 @@ def remarks(contest: Contest, rounds: int, facts: Settings) -> List[str]:
 
 def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int) -> None:
     """All of it."""
-    out = console()
+    out = fitting.console()
     fitting.print_words(out, title, "bold")
     fitting.print_words(out, one_line(facts), "dim")
     out.print()
@@ -198,89 +187,3 @@ def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int)
         fitting.print_words(out, line, "red", "  ")
     for line in remarks(contest, rounds, facts):
         fitting.print_words(out, line, "dim")
-
-
-def print_standings(standings: Sequence[Standing]) -> None:
-    """A line for each workload: hakmem beside the peers."""
-    fitting.print_table(console(_WIDTH_OF_STANDINGS), _standing_table(standings))
-
-
-def _standing_table(standings: Sequence[Standing]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    title = confidence_title(*(standing.rounds for standing in standings))
-    table.add_column("workload", no_wrap=True)
-    table.add_column("rounds", justify="right", no_wrap=True)
-    table.add_column(Text(f"time × best peer\n[{title}]"), justify="right", no_wrap=True)
-    table.add_column("best peer", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("peak ×\nmedian peer", justify="right", no_wrap=True)
-    table.add_column("mean ×\nmedian peer", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("time ×\nfloor", justify="right", no_wrap=True)
-    styles = {LOSES: "red", WINS: "green"}
-    for standing in standings:
-        time = standing.time_ratio
-        memory = [standing.memory_ratios[metric.key] for metric in MEMORY]
-        table.add_row(
-            Text(standing.workload.name),
-            Text(str(standing.rounds)),
-            Text(f"{time.value:.2f} [{time.low:.2f}, {time.high:.2f}]" if time else "–"),
-            Text(standing.best_peer or ""),
-            Text(standing.time_word, style=styles.get(standing.time_word, "")),
-            *(Text(_value(ratio)) for ratio in memory),
-            Text(standing.memory_word, style=styles.get(standing.memory_word, "")),
-            Text(_value(standing.floor_ratio)),
-        )
-    return table
-
-
-def print_costs(standings: Sequence[Standing]) -> None:
-    """A line for each workload: the cost of hakmem at each price beside the best peer."""
-    out = console(_WIDTH_OF_STANDINGS)
-    fitting.print_words(out, "Cost: CPU time + price × MiB·seconds, hakmem in the mode of the price", "bold")
-    fitting.print_table(out, _standing_costs(standings))
-
-
-def _standing_costs(standings: Sequence[Standing]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("workload", no_wrap=True)
-    for cost in standings[0].costs:
-        table.add_column(f"{cost.price.mode} × best peer", justify="right", no_wrap=True)
-        table.add_column("best peer", no_wrap=True)
-        table.add_column("", no_wrap=True)
-    styles = {LOSES: "red", WINS: "green"}
-    for standing in standings:
-        cells = [Text(standing.workload.name)]
-        for cost in standing.costs:
-            verdict = word(cost.ratio)
-            cells += [
-                Text(f"{cost.ratio.value:.2f} [{cost.ratio.low:.2f}, {cost.ratio.high:.2f}]" if cost.ratio else "–"),
-                Text(cost.best_peer or ""),
-                Text(verdict, style=styles.get(verdict, "")),
-            ]
-        table.add_row(*cells)
-    return table
-
-
-def print_counts(counted: Sequence[Counted]) -> None:
-    """A line for each workload: the counts of hakmem in it."""
-    out = console(_WIDTH_OF_COUNTS)
-    out.print(Text("What hakmem does, for each million operations", style="bold"))
-    fitting.print_table(out, _counts_table(counted))
-
-
-def _counts_table(counted: Sequence[Counted]) -> Table:
-    """Each column is as wide as its figures and the words of its title, which wraps."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    cells = [[*one] for one in rows(counted)]
-    table.add_column("workload", no_wrap=True)
-    for number, title in enumerate(("threads", *(column.title for column in COLUMNS)), 1):
-        longest = max(len(word) for word in (*title.split(), *(row[number] for row in cells)))
-        table.add_column(title, justify="right", width=longest)
-    for row in cells:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
-
-
-def _value(ratio: Optional[Ratio]) -> str:
-    return f"{ratio.value:.2f}" if ratio else "–"

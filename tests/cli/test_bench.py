@@ -16,7 +16,7 @@ from typing import Any, Dict, List
 
 import pytest
 from cli_support import ROOT, Tool
-from hakmem import bench_means, bench_report, privacy, workloads
+from hakmem import bench_json, bench_means, bench_report, privacy, workloads
 from hakmem.allocators import Allocator, older_versions
 from hakmem.commands import bench as bench_command
 from hakmem.errors import Failure
@@ -319,7 +319,7 @@ def test_the_page_links_pictures_that_are_there(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(bench_command, "_pictures", lambda _: ["means", "time", "memory"])
     monkeypatch.setattr(bench_command, "_draw", draw)
     monkeypatch.setattr(bench_command, "_print", lambda *_: None)
-    monkeypatch.setattr(bench_report, "as_json", lambda _: "{}")
+    monkeypatch.setattr(bench_json, "as_json", lambda _: "{}")
     monkeypatch.setattr(bench_report, "as_markdown", as_markdown)
     session: Any = SimpleNamespace(allocators=[], workloads=[], run_count=lambda: 1, measure=lambda _: None)
     with pytest.raises(Failure, match="cannot write it"):

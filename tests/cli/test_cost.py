@@ -9,7 +9,7 @@ from typing import Dict, List, Mapping, Optional, Sequence
 
 import pytest
 from cli_support import ROOT, Compile, Tool
-from hakmem import bench_report, cost, cost_report, paths, table
+from hakmem import bench_report, cost, cost_report, fitting, paths, table
 from hakmem.allocators import Allocator, choose, with_modes
 from hakmem.bench_results import Results
 from hakmem.contest import Contest
@@ -186,7 +186,7 @@ def test_too_short_for_a_cost(capsys: pytest.CaptureFixture[str]) -> None:
     names = ("glibc", "hakmem", "hakmem@fast", "hakmem@lean")
     made = Contest([Prepared(Allocator(name, None), {}, None) for name in names], "glibc", run, 1, prices=[CHEAP, DEAR])
     made.play(1)
-    table.console().print(table.costs_table(made))
+    fitting.console().print(table.costs_table(made))
     shown = capsys.readouterr().out
     assert re.search(r"^hakmem in that mode +– +2\.00 s +1\.000", shown, re.MULTILINE)
     assert re.search(r"^glibc +1\.00 s +2\.00 s", shown, re.MULTILINE)

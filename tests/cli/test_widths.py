@@ -13,7 +13,7 @@ from typing import Dict, List
 
 import pytest
 from cli_support import ROOT, Compile, Tool
-from hakmem import fitting, table
+from hakmem import bench_tables, fitting
 from hakmem.counts import Counted
 from profile_support import named
 from report_support import save, sites
@@ -143,7 +143,7 @@ def test_the_table_of_counts(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     figures = {"refill": 123_456_789, "peak_in_use": 5 << 30, "peak_held": 6 << 30, "bytes_requested": 1 << 30}
-    table.print_counts([Counted("a-workload", 2, 1_000_000, figures)])
+    bench_tables.print_counts([Counted("a-workload", 2, 1_000_000, figures)])
     shown = capsys.readouterr().out
     assert ("  refills: 123,456,789" in shown) is is_list
     assert "123,456,789" in shown and "5.00 GiB" in shown and "6.00 GiB" in shown
@@ -157,7 +157,7 @@ def test_a_table_that_cannot_fit_becomes_a_list(
     wide = Table("name", "a\nfigure", "words")
     wide.add_row("first", "123,456", "x" * 50)
     wide.add_row(Text("second"), "", "y")
-    fitting.print_table(table.console(), wide)
+    fitting.print_table(fitting.console(), wide)
     shown = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert shown == ["first", "  a figure: 123,456", f"  words: {'x' * 50}", "", "second", "  words: y"]
 

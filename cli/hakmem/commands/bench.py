@@ -13,8 +13,10 @@ from rich.text import Text
 
 from hakmem import (
     bench_build,
+    bench_json,
     bench_means,
     bench_report,
+    bench_tables,
     cost,
     cost_report,
     counts,
@@ -25,7 +27,6 @@ from hakmem import (
     plot_bench,
     plot_means,
     settings,
-    table,
 )
 from hakmem.allocators import GLIBC, Allocator, choose, with_modes
 from hakmem.bench_results import Results
@@ -286,10 +287,10 @@ def _measure_and_write(session: Session, stem: str, quiet: bool, json_file: Opti
         # The page is behind the pictures: it shows those that were written.
         failures = write_each(
             [
-                (stored, lambda: bench_report.as_json(results)),
+                (stored, lambda: bench_json.as_json(results)),
                 *zip(drawn, draws),
                 (page, lambda: bench_report.as_markdown(results, [Path(name).name for name in _written(drawn)])),
-                (json_file, lambda: bench_report.as_json(results)),
+                (json_file, lambda: bench_json.as_json(results)),
             ]
         )
         written = _written(files)
@@ -315,12 +316,12 @@ def _draw(picture: str, results: Results) -> bytes:
 
 def _print(results: Results, names: Sequence[str]) -> None:
     """The short form, on stdout."""
-    out = table.console()
+    out = fitting.console()
     if results.standings:
-        table.print_standings(results.standings)
+        bench_tables.print_standings(results.standings)
         out.print()
         if results.prices:
-            table.print_costs(results.standings)
+            bench_tables.print_costs(results.standings)
             for price in results.prices:
                 fitting.print_words(out, cost_report.cost_summary(results, price))
             out.print()
@@ -328,7 +329,7 @@ def _print(results: Results, names: Sequence[str]) -> None:
         for line in bench_report.losses(results):
             fitting.print_words(out, f"  {line}", "red", "    ")
     elif results.counted:
-        table.print_counts(results.counted)
+        bench_tables.print_counts(results.counted)
     for name, contest in results.contests.items():
         for who, run in contest.failed.items():
             text = f"FAILED: {name} under {who}, round {run.round}: {run.failure}"

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import environment, fitting, musl, next_step, paths, table
+from hakmem import environment, fitting, musl, next_step, paths
 from hakmem.doctor.examination import Examination, examine
 from hakmem.doctor.finding import Finding, Level
 from hakmem.elf_check import follow
@@ -57,7 +57,7 @@ def _find_library(program: Optional[Program], variables: Mapping[str, str]) -> O
 
 
 def _print(examination: Examination, next_command: str) -> None:
-    out = table.console()
+    out = fitting.console()
     if out.width < _NARROWEST_TABLE:
         _print_list(out, examination)
     else:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import fitting, learn_merge, learn_record, level_trace, next_step, plot, plot_learn, table
+from hakmem import fitting, learn_merge, learn_record, level_trace, next_step, plot, plot_learn
 from hakmem.errors import EXIT_USAGE, Failure, cannot_read, escaped, plural, say
 from hakmem.folding import columns_of_stderr
 from hakmem.learn_record import Record
@@ -175,7 +175,7 @@ def _merged_cells(record: Record) -> Tuple[str, str, str]:
 
 
 def _print(result: Replay) -> None:
-    out = table.console()
+    out = fitting.console()
     seconds = result.trace.duration_ms() / 1000
     records = f"{len(result.trace.times_ms):,} records"
     fitting.print_words(out, f"{result.trace.name}: {seconds:,.1f} s, {records}", "bold")

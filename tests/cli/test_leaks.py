@@ -11,7 +11,8 @@ from typing import Any, Dict, List
 import pytest
 from cli_support import Compile, Tool
 from hakmem.errors import Failure
-from hakmem.leaks import lines, notes, parse
+from hakmem.leaks import parse
+from hakmem.leaks_report import lines, notes
 from watched_support import SOURCE as SOURCE_OF_HOLDER
 from watched_support import Watched
 
@@ -121,7 +122,7 @@ def test_the_next_command_of_a_program_that_looks_like_another_word(
         assert done.stderr.splitlines()[-1] == f"next: hakmem {told}"
 
 
-def test_nobody_answers(tool: Tool, library: Path, compile_c: Compile) -> None:
+def test_no_process_reports(tool: Tool, library: Path, compile_c: Compile) -> None:
     """A program that ends past its exit handlers."""
     quick = compile_c("quick", "#include <unistd.h>\nint main(void) { _exit(0); }\n")
     done = tool("leaks", "--library", library, "--", quick)

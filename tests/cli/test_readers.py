@@ -19,7 +19,7 @@ assert cli_support.CLI
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(cli_support.ROOT / "build" / "hypothesis"))
 pytest.importorskip("hypothesis", reason="hypothesis is missing (tools/bootstrap.sh test)")
 
-from hakmem import leaks, learn_record, level_trace  # noqa: E402
+from hakmem import leaks, leaks_report, learn_record, level_trace  # noqa: E402
 from hakmem.commands.diff import _lines  # noqa: E402
 from hakmem.doctor.control_group import is_hidden, tightest  # noqa: E402
 from hakmem.elf_check import defines, needed, read_executable  # noqa: E402
@@ -166,9 +166,9 @@ def test_leaks(data: bytes) -> None:
     found = reads(lambda: leaks.parse(data, "f"))
     if found is not None:
         found.merge()
-        assert leaks.lines(found, 3)
-        assert isinstance(leaks.notes(found), list)
-        json.dumps(leaks.document([(1, found)]))
+        assert leaks_report.lines(found, 3)
+        assert isinstance(leaks_report.notes(found), list)
+        json.dumps(leaks_report.document([(1, found)]))
 
 
 @few_lines

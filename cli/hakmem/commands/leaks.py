@@ -16,7 +16,8 @@ from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, escaped, say, write_
 from hakmem.explain import snapshot
 from hakmem.folding import columns_of_stderr, known_columns
 from hakmem.foreground import run_to_end
-from hakmem.leaks import Leaks, document, lines, notes, parse
+from hakmem.leaks import Leaks, parse
+from hakmem.leaks_report import document, lines, notes
 from hakmem.output import OutputFile, refuse_stdout, reserve, write_each
 from hakmem.private_folder import PrivateFolder
 from hakmem.process_or_program import ProcessOrProgram, process_of

@@ -30,7 +30,7 @@ _LOOK_SECONDS = 0.2  # between looks for a line that the user types
 # A signal is the usual end.
 _GOOD_ENDS = (signal.SIGINT, signal.SIGTERM)
 # The reader of a pipe has ended, or a terminal was closed.
-_NOBODY_READS = (errno.EPIPE, errno.EIO)
+_READER_IS_GONE = (errno.EPIPE, errno.EIO)
 
 
 @click.command()
@@ -59,7 +59,7 @@ def top(once: bool, is_whole: bool, is_json: bool, interval: float, pid: int) ->
             raise
         say(ended.message)
     except OutputLost as lost:
-        if once or lost.errno not in _NOBODY_READS:
+        if once or lost.errno not in _READER_IS_GONE:
             raise
     except Interrupted as interrupted:
         if interrupted.signal_number not in _GOOD_ENDS:
@@ -139,8 +139,8 @@ def _watch(process: Followed, console: Console, interval: float) -> None:
     with Terminal(console) as terminal:
         looker = Looker(process, interval, terminal.wake)
         looker.start()
-        heard = terminal.wait()
-        while STOP not in heard and QUIT not in heard:
+        events = terminal.wait()
+        while STOP not in events and QUIT not in events:
             while not looker.found.empty():
                 found = looker.found.get()
                 trouble = "" if isinstance(found, Look) else found.message
@@ -154,7 +154,7 @@ def _watch(process: Followed, console: Console, interval: float) -> None:
             with figures_needed():
                 lines = draw(history, frame) if history.looks else waiting(frame)
             terminal.draw(lines)
-            heard = terminal.wait()
+            events = terminal.wait()
     sys.stdout.flush()
     if terminal.stopped_by and terminal.stopped_by not in _GOOD_ENDS:
         sys.exit(EXIT_SIGNAL_BASE + terminal.stopped_by)

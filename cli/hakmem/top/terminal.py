@@ -34,15 +34,15 @@ class Terminal:
         self._keys: Optional[int] = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
         self._setting: List[Any] = []
         self._handlers: Dict[int, Any] = {}
-        self._heard: Set[str] = set()
-        self._ear, self._mouth = os.pipe()
-        os.set_blocking(self._ear, False)
-        os.set_blocking(self._mouth, False)
+        self._events: Set[str] = set()
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_reader, False)
+        os.set_blocking(self._wake_writer, False)
 
     def __enter__(self) -> Terminal:
         for number in (*_STOPPING, signal.SIGTSTP, signal.SIGWINCH):
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._handlers[number] = signal.signal(number, self._hear)
+                self._handlers[number] = signal.signal(number, self._on_signal)
         self._take()
         return self
 
@@ -56,35 +56,35 @@ class Terminal:
     def wake(self) -> None:
         """Ends a wait; from any thread."""
         with contextlib.suppress(BlockingIOError):
-            os.write(self._mouth, b".")
+            os.write(self._wake_writer, b".")
 
     def wait(self) -> Set[str]:
         """Waits for an event: STOP, QUIT, RESIZED, or nothing after a call of wake."""
-        files = [self._ear] if self._keys is None else [self._ear, self._keys]
+        files = [self._wake_reader] if self._keys is None else [self._wake_reader, self._keys]
         ready = select.select(files, [], [])[0]
-        if self._ear in ready:
+        if self._wake_reader in ready:
             with contextlib.suppress(BlockingIOError):
-                os.read(self._ear, 4096)
-        heard, self._heard = self._heard, set()
+                os.read(self._wake_reader, 4096)
+        events, self._events = self._events, set()
         if self._keys in ready:
-            heard |= self._read_keys()
-        if _SUSPENDED in heard:
+            events |= self._read_keys()
+        if _SUSPENDED in events:
             self._suspend()
-            heard.add(RESIZED)
-        return heard
+            events.add(RESIZED)
+        return events
 
     def draw(self, lines: List[Text]) -> None:
         """Replaces the picture."""
         self.console.print(Screen(Group(*lines)), end="")
 
-    def _hear(self, number: int, _frame: Optional[FrameType]) -> None:
+    def _on_signal(self, number: int, _frame: Optional[FrameType]) -> None:
         if number == signal.SIGWINCH:
-            self._heard.add(RESIZED)
+            self._events.add(RESIZED)
         elif number == signal.SIGTSTP:
-            self._heard.add(_SUSPENDED)
+            self._events.add(_SUSPENDED)
         else:
             self.stopped_by = number
-            self._heard.add(STOP)
+            self._events.add(STOP)
         self.wake()
 
     def _read_keys(self) -> Set[str]:

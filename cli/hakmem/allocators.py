@@ -137,7 +137,7 @@ def _ours() -> Sequence[Allocator]:
 
 
 def _peers() -> Sequence[Allocator]:
-    """Returns the entries of build/peers/peers.json. A missing or invalid entry is left out with a message."""
+    """Returns the entries of build/peers/peers.json, without those whose library is gone, with a message for each."""
     root = paths.checkout()
     listing = root / "build" / "peers" / "peers.json" if root is not None else None
     if listing is None or not listing.is_file():

@@ -115,7 +115,7 @@ def test_capabilities(plain: Path, library: Path, monkeypatch: pytest.MonkeyPatc
     assert examine(plain, library) == "raised-rights"
 
 
-def test_where_nobody_gains_rights(
+def test_where_no_program_gains_rights(
     plain: Path, library: Path, tmp_path: Path, as_root: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With no_new_privs the kernel overlooks the bit, and the dynamic linker heeds LD_PRELOAD."""

@@ -344,7 +344,7 @@ def test_a_process(slept: List[float]) -> None:
     assert slept == [3.0, live.DEFAULT_SECONDS] and "profile start 524288" in process.asked
 
 
-def test_a_profile_that_somebody_else_has_started(slept: List[float]) -> None:
+def test_a_profile_that_another_client_has_started(slept: List[float]) -> None:
     """It is read at once, and goes on."""
     process = Process(running=True, rate=1 << 20)
     notes: List[str] = []

@@ -95,7 +95,7 @@ def test_without_sites_the_page_says_how_to_get_them(tool: Tool, tmp_path: Path,
         assert "HAKMEM_PROFILE=1" in part and "hakmem report -o page.html PID" in part and "<table" not in part
 
 
-def test_what_nobody_could_count(tool: Tool, tmp_path: Path) -> None:
+def test_what_could_not_be_counted(tool: Tool, tmp_path: Path) -> None:
     document = sites("/no/file")
     document["sites"][2]["pinned"] = None
     files = [save(tmp_path, "s.json", snapshot()), save(tmp_path, "sites.json", document)]

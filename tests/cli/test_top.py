@@ -170,7 +170,7 @@ def test_there_is_no_such_process(tool: Tool) -> None:
         assert done.stderr == f"hakmem: there is no process {ended.pid}\n"
 
 
-def test_a_process_of_somebody_elses_malloc(tool: Tool, watched: Watched) -> None:
+def test_a_process_on_another_malloc(tool: Tool, watched: Watched) -> None:
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as other:
         for command in ("top", "metrics"):
             done = tool(command, other.pid)
@@ -209,7 +209,7 @@ def test_a_connection_that_ends_before_the_process(watched: Watched, monkeypatch
         process.ask("stats json", 0.0)
 
 
-def test_a_process_that_nobody_has_waited_for(watched: Watched) -> None:
+def test_a_zombie_has_ended(watched: Watched) -> None:
     """It is still in /proc."""
     process = Followed(watched.pid)
     assert process.lasts(0)

@@ -99,7 +99,7 @@ class _Asker:
 
 
 def asker(pid: int) -> Ask:
-    """Returns a connection to the process."""
+    """Returns a function that sends a request to the process, and returns its answer."""
     return _Asker(pid)
 
 

@@ -9,6 +9,8 @@ import textwrap
 from collections import Counter
 from dataclasses import dataclass
 
+from markdown_table import table
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -69,10 +71,6 @@ def read(manifest: str, results: str) -> Results:
         raise ResultsError("the results are not of the attacks of the manifest: run `make attacks`")
     verdicts = {name: {subject: verdict(words) for subject, words in outcomes[name].items()} for name in names}
     return Results(rows, head, verdicts)
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *rows])
 
 
 def title(results: Results, subject: str) -> str:

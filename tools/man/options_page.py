@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Iterator
 
-import generate_docs
 from man.roff import bold, head, items, name, page, paragraphs, roff, see_also
+from option_tables import old_option_rows, option_rows
 
 NOTES = (
     "hakmem reads these environment variables once, when a program starts. An invalid value, and a `HAKMEM_` name that "
@@ -31,10 +31,10 @@ def _lines(policy: Path, version: str) -> Iterator[str]:
     yield from paragraphs("\n\n".join(NOTES))
     yield ".SH OPTIONS"
     definitions = (policy / "option.def").read_text(encoding="utf-8")
-    for variable, values, default, meaning in generate_docs.option_rows(definitions, (policy / "price.h").read_text()):
+    for variable, values, default, meaning in option_rows(definitions, (policy / "price.h").read_text()):
         yield from (".TP", bold(variable.strip("`")), roff(meaning), ".br")
         yield f"Values: {roff(values)}. Default: {roff(default)}."
     yield ".SH EARLIER NAMES"
-    old = generate_docs.old_option_rows((policy / "old_option.def").read_text(encoding="utf-8"))
+    old = old_option_rows((policy / "old_option.def").read_text(encoding="utf-8"))
     yield from items((variable.strip("`"), f"{meaning.rstrip('.')}.") for variable, meaning in old)
     yield from see_also("hakmem(1)", "hakmem-run(1)", "hakmem(3)", "ld.so(8)")

@@ -90,7 +90,6 @@ def _print_address(url: str, pid: Optional[int], is_json: bool) -> None:
 
 def _serve_one(port: int, address: str, with_profile: bool, is_json: bool, pid: int) -> None:
     # Imported here, so that other commands do not wait for it.
-    from hakmem.profile import live
     from hakmem.scrape.families import Source
     from hakmem.scrape.heap_profile import HeapProfile
     from hakmem.scrape.http_server import OneProcess, application, listen
@@ -103,8 +102,8 @@ def _serve_one(port: int, address: str, with_profile: bool, is_json: bool, pid: 
         heap = stack.enter_context(HeapProfile(process))
         served = OneProcess(source, heap, f"{process.name} ({pid})")
         server = stack.enter_context(listen(address, port, application(served, address)))
-        if with_profile and not live.state(heap.ask).running:
-            stack.enter_context(live.started(heap.ask, live.DEFAULT_RATE))
+        if with_profile:
+            heap.start(stack)
         _warn_of(address)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         _print_address(server.url, pid, is_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any, Optional
 
@@ -37,6 +38,11 @@ class HeapProfile:
         """Returns the answer of that process, never of a later one with its number."""
         self._process.require_alive()
         return self._asker(request)
+
+    def start(self, stack: contextlib.ExitStack) -> None:
+        """Starts a profile, where none runs, that ends when the stack unwinds."""
+        if not live.state(self.ask).running:
+            stack.enter_context(live.started(self.ask, live.DEFAULT_RATE))
 
     def fetch(self) -> bytes:
         """Returns the running profile, gzipped, or raises a Failure: there is none, or no answer."""

@@ -15,7 +15,6 @@ from hakmem.errors import Failure, say
 from hakmem.followed import Followed
 from hakmem.process_files import start_of, status
 from hakmem.processes import Finder
-from hakmem.profile import live
 from hakmem.scrape.families import Source, up_family
 from hakmem.scrape.heap_profile import HeapProfile
 
@@ -129,11 +128,9 @@ def joined(answers: Iterable[List[Metric]]) -> List[Metric]:
 
 
 def _start_profile(heap: HeapProfile, stack: contextlib.ExitStack) -> None:
-    """Starts a profile, where none runs, that ends when the stack unwinds. A process that refuses it, as one on the
-    fast library does, is served without."""
+    """Starts a profile. A process that refuses it, as one on the fast library does, is served without."""
     try:
-        if not live.state(heap.ask).running:
-            stack.enter_context(live.started(heap.ask, live.DEFAULT_RATE))
+        heap.start(stack)
     except Refused as refusal:
         say(f"no profile was started: {refusal}")
 

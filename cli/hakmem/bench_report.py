@@ -47,8 +47,7 @@ def _rounds_text(results: Results) -> str:
 def _comparison(results: Results, pictures: Sequence[str]) -> List[str]:
     return [
         "Ratios below 1 are in hakmem's favour. **LOSES**: worse, and the interval leaves 1 out. level: the "
-        "difference is inside "
-        f"the noise. Brackets: the interval, {_coverages(results)}.",
+        f"difference is inside the noise. Brackets: the interval, {_coverages(results)}.",
         "",
         *_summary(results),
         "",

@@ -20,8 +20,7 @@ def cost_section(results: Results) -> List[str]:
         "## What it cost",
         "",
         "CPU seconds + price × MiB·seconds of resident memory; hakmem in the mode of the price, the peers as they "
-        "come. Ratios are "
-        "to the peer that cost least.",
+        "come. Ratios are to the peer that cost least.",
         "",
         *(f"- {cost_summary(results, price)}" for price in results.prices),
         "",

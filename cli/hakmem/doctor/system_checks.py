@@ -44,8 +44,7 @@ def _kernel(files: KernelFiles) -> Optional[Finding]:
             "kernel",
             name,
             "Before Linux 4.14 the kernel cannot clear hakmem's locks in the child of a fork (MADV_WIPEONFORK). No "
-            "test runs on so "
-            "old a kernel.",
+            "test runs on so old a kernel.",
             "Use Linux 4.14 or later; 6.1 or later is better.",
         )
     if version < HAS_COLLAPSE:

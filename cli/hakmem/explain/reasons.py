@@ -234,8 +234,7 @@ def lazy(part: Part, evidence: Evidence) -> None:
         )
     part.todo.append(
         "Nothing, while memory is not short: the system takes it when it needs it. HAKMEM_PURGE=dontneed purges at "
-        "once, and so do "
-        "`hakmem_collect()` and `malloc_trim(0)`, now."
+        "once, and so do `hakmem_collect()` and `malloc_trim(0)`, now."
     )
     part.unknown.append("How much of it will be needed again before that.")
 

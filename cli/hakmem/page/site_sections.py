@@ -16,8 +16,7 @@ _LIFETIMES = "How long blocks live"
 _PINNED = "Which blocks pin free memory"
 _LIFETIMES_LEAD = (
     "The bars are 16 ages, each twice the one before: under 1 ms, 1 to 2 ms, and so on to over 16 s. They are of "
-    "blocks that were freed "
-    "since the profile began; lifetimes of live blocks are still unknown."
+    "blocks that were freed since the profile began; lifetimes of live blocks are still unknown."
 )
 _PINNED_LEAD = (
     "Free memory that the live blocks of a site pin: it stays resident because of them. "
@@ -72,11 +71,10 @@ def _not_known(course: Course) -> Iterator[str]:
     why = "a pprof file, which programs write at their end, lacks it" if course.sites else course.evidence.no_sites
     yield f"<p>Not known: {text(why)}.</p>"
     yield (
-        "<p>Only a profile that runs in a process tells: <code>hakmem report -o page.html PID</code> starts one for "
-        "as long as it "
-        "watches, and where the program was started with <code>HAKMEM_PROFILE=1</code> it covers its whole time. A "
-        "saved file with it comes from "
-        "what <code>hakmem profile --by lifetime -o sites.json PID</code> writes.</p>"
+        "<p>Only a profile that runs in a process tells: <code>hakmem report -o page.html PID</code> starts one for as "
+        "long as it watches, and where the program was started with <code>HAKMEM_PROFILE=1</code> it covers its whole "
+        "time. A saved file with it comes from what <code>hakmem profile --by lifetime -o sites.json PID</code> "
+        "writes.</p>"
     )
 
 

@@ -15,15 +15,15 @@ and do not fail, so a new page or folder is entered there. --strict fails everyw
 from __future__ import annotations
 
 import argparse
-import ast
-import io
 import re
 import sys
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+from figure_evidence import collect_evidence, figures_in
+from prose import C_SUFFIXES, C_TOKEN, prose, without_code
 
 COLUMNS = 120
 
@@ -49,7 +49,6 @@ OLD_NAMES = (
 # The files that list them on purpose, for readers of old names.
 LISTS_OF_OLD_NAMES = ("src/policy/old_figure.def", "src/policy/old_option.def")
 
-C_SUFFIXES = (".c", ".h", ".cc", ".cpp", ".hpp", ".def")
 SUFFIXES = (*C_SUFFIXES, ".py", ".md", ".sh", ".cmake")
 # Recorded and generated files, and inputs as they were found.
 NOT_WRITTEN = ("bench/results", "bench/traces", "bench/learn_traces", "docs/experiments", "tests/fuzz/corpus")
@@ -82,56 +81,6 @@ def written_files(root: Path) -> list[str]:
 def read(root: Path, file: str) -> str:
     path = root / file
     return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-
-# ---- Prose: the sentences of a file.
-
-
-def without_code(markdown: str) -> list[str]:
-    """The lines of a document, those of code blocks empty."""
-    lines, is_code = [], False
-    for line in markdown.splitlines():
-        is_fence = line.lstrip().startswith("```")
-        is_code = is_code != is_fence
-        lines.append("" if is_code or is_fence else line)
-    return lines
-
-
-C_TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n])*'", re.DOTALL)
-
-
-def c_prose(text: str, has_texts: bool) -> list[str]:
-    """The comments, each at its line; for tables of texts the strings too."""
-    kept = [" " if character != "\n" else "\n" for character in text]
-    for found in C_TOKEN.finditer(text):
-        if found[0].startswith("/") or (has_texts and found[0].startswith('"')):
-            kept[found.start() : found.end()] = text[found.start() : found.end()]
-    return "".join(kept).splitlines()
-
-
-def python_prose(text: str) -> list[str]:
-    """The comments and the docstrings."""
-    lines = [""] * (text.count("\n") + 1)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            lines[token.start[0] - 1] = token.string
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
-            string = node.body[0]
-            for number in range(string.lineno - 1, string.end_lineno or string.lineno):
-                lines[number] = text.splitlines()[number]
-    return lines
-
-
-def prose(file: str, text: str) -> list[str]:
-    """The sentences of a file, at the lines where they stand; the other lines are empty."""
-    if file.endswith(".md"):
-        return [re.sub(r"`[^`]*`|\]\([^)]*\)", "`", line) for line in without_code(text)]
-    if file.endswith(C_SUFFIXES):
-        return c_prose(text, file.endswith(".def"))
-    if file.endswith(".py"):
-        return python_prose(text)
-    return [line if line.lstrip().startswith("#") else "" for line in text.splitlines()]
 
 
 # ---- Columns.
@@ -278,84 +227,6 @@ def check_names(root: Path, files: list[str]) -> Iterator[Finding]:
 # ---- Figures.
 
 DOCUMENTS = ("README.md", "docs/design.md")
-NUMBER = r"\d[\d,]*(?:\.\d+)?"
-UNITS = {
-    **{unit: "bytes" for unit in ("KiB", "MiB", "GiB", "TiB", "KB", "MB", "GB", "kB")},
-    **{unit: "time" for unit in ("ns", "µs", "us", "ms", "s", "seconds", "second", "minutes")},
-    **{unit: "share" for unit in ("%", "times")},
-    **{unit: "count" for unit in ("instructions", "bytes", "B", "misses", "faults", "calls")},
-}
-FIGURE = re.compile(rf"(?<![\w./-])({NUMBER})(?:\s?({'|'.join(map(re.escape, UNITS))})(?![\w-]))?")
-SCALE = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-SECONDS = {"ns": 1e-9, "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1, "second": 1, "seconds": 1, "minutes": 60}
-# Figures of the system or of a standard: a page, a huge page, a block's alignment, all of it.
-GIVEN = frozenset({"4 KiB", "2 MiB", "16 bytes", "100%"})
-
-
-def number_of(digits: str) -> float:
-    return float(digits.replace(",", ""))
-
-
-def numbers_in(text: str) -> set[float]:
-    return {number_of(digits) for digits in re.findall(rf"(?<![\w.]){NUMBER}(?![\w.]*\w)|{NUMBER}(?=[a-zµ%])", text)}
-
-
-@dataclass
-class Evidence:
-    """The evidence for figures: notes, results, and constants that the code has or a test asserts."""
-
-    notes: set[float] = field(default_factory=set)
-    sizes: set[float] = field(default_factory=set)  # in bytes
-    times: set[float] = field(default_factory=set)  # of lines that say a unit of time
-    counts: set[float] = field(default_factory=set)
-
-    def holds(self, digits: str, unit: str) -> bool:
-        value = number_of(digits)
-        if value in self.notes or f"{digits}{'' if unit == '%' else ' '}{unit}" in GIVEN:
-            return True
-        if unit in SCALE:
-            return value * SCALE[unit] in self.sizes
-        if unit in SECONDS:
-            return any(round(value * SECONDS[unit] / scale, 9) in self.times for scale in SECONDS.values())
-        return value in self.counts
-
-    def add_note(self, text: str) -> None:
-        self.notes |= numbers_in(text)
-
-    def add_code(self, text: str) -> None:
-        code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
-        for before, unit, unit_first, behind in CODE_BYTES.findall(code):
-            self.sizes.add(int(before or behind) * SCALE[(unit or unit_first).replace("IB", "iB")])
-        self.sizes |= {float(1 << int(a or b)) for a, b in CODE_SHIFT.findall(code) if int(a or b) < 64}
-        for line in code.splitlines():
-            numbers = {float(digits) for digits in CODE_NUMBER.findall(line)}
-            self.counts |= numbers
-            if CODE_TIME.search(line):
-                self.times |= numbers
-
-
-CODE_BYTES = re.compile(r"\b(\d+)\s*\*\s*HK_(KIB|MIB|GIB|TIB)\b|\bHK_(KIB|MIB|GIB|TIB)\s*\*\s*(\d+)\b")
-CODE_SHIFT = re.compile(r"_SHIFT\s*=?\s*(\d+)\b|1u?l*\s*<<\s*(\d+)\b", re.IGNORECASE)
-CODE_NUMBER = re.compile(r"(?<![\w.])(\d+)(?=[uUlL]*\b)")
-CODE_TIME = re.compile(r"(?:^|[\W_])(?:ms|ns|us|seconds?)(?:[\W_]|$)", re.IGNORECASE)
-
-
-def collect_evidence(root: Path) -> Evidence:
-    evidence = Evidence()
-    for folder in ("docs/experiments", "bench/results"):
-        for file in sorted((root / folder).rglob("*.md")):
-            evidence.add_note(file.read_text(encoding="utf-8"))
-    for folder in ("src", "tests"):
-        for file in sorted((root / folder).rglob("*")):
-            if file.suffix in C_SUFFIXES and file.is_file():
-                evidence.add_code(file.read_text(encoding="utf-8"))
-    return evidence
-
-
-def figures_in(line: str) -> list[tuple[str, str]]:
-    """(digits, unit) of the numbers with a unit or a fraction: a bare whole number may count anything."""
-    line = re.sub(r"`[^`]*`|\]\([^)]*\)|\b[vV]ersion \S+|\bLinux \d[\d.]*|\bglibc \d[\d.]*|C\+*\d\d", " ", line)
-    return [(digits, unit) for digits, unit in FIGURE.findall(line) if unit or "." in digits]
 
 
 def check_figures(root: Path, _files: list[str]) -> Iterator[Finding]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Iterator, List, Optional
 
 import click
 
 from hakmem import next_step
 from hakmem.errors import printable, say
 from hakmem.explain.explain import explain as explained
-from hakmem.explain.explanation import Evidence, Explanation, Part
+from hakmem.explain.explanation import Evidence, Explanation, Part, as_json
 from hakmem.explain.gather import of_subject
 from hakmem.folding import columns, fold, known_columns
 from hakmem.output import end_with, reserve, write_each
 from hakmem.process_or_program import is_process
-from hakmem.schemas import SCHEMAS
 
 _WIDTH = 110
 
@@ -43,20 +42,6 @@ def explain(profile: Optional[str], json_file: Optional[str], subject: str) -> N
         named = subject if is_process(subject) else next_step.file(subject)
         next_step.tell(f"hakmem report {next_step.words(['-o', 'page.html', *given, named])}")
     end_with(failures)
-
-
-def as_json(evidence: Evidence, explanation: Explanation) -> Dict[str, Any]:
-    """The explanation as JSON."""
-    snapshot = evidence.snapshot
-    return {
-        "schema": SCHEMAS["explain"],
-        "pid": snapshot.pid,
-        "name": evidence.process,
-        "version": snapshot.version,
-        "time_ms": snapshot.number("time_ms"),
-        "snapshot_schema": snapshot.schema,
-        **explanation.as_json(),
-    }
 
 
 def lines(evidence: Evidence, explanation: Explanation) -> Iterator[str]:

@@ -9,9 +9,9 @@ from typing import Optional, Sequence, Tuple
 import click
 
 from hakmem import next_step
-from hakmem.commands.explain import as_json
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say
 from hakmem.explain.explain import explain as explained
+from hakmem.explain.explanation import as_json
 from hakmem.output import OutputFile, end_with, refuse_stdout, reserve, write_each
 from hakmem.page.course import Course
 from hakmem.page.document import document

@@ -10,6 +10,7 @@ from hakmem.explain.rounding import Scale
 from hakmem.explain.sites import Sites
 from hakmem.explain.snapshot import Snapshot
 from hakmem.metrics import size
+from hakmem.schemas import SCHEMAS
 
 
 @dataclass
@@ -95,3 +96,17 @@ class Explanation:
             ],
             "notes": self.notes,
         }  # fmt: skip
+
+
+def as_json(evidence: Evidence, explanation: Explanation) -> Dict[str, Any]:
+    """The explanation of a process as JSON, for `hakmem explain` and `hakmem report`."""
+    snapshot = evidence.snapshot
+    return {
+        "schema": SCHEMAS["explain"],
+        "pid": snapshot.pid,
+        "name": evidence.process,
+        "version": snapshot.version,
+        "time_ms": snapshot.number("time_ms"),
+        "snapshot_schema": snapshot.schema,
+        **explanation.as_json(),
+    }

@@ -78,6 +78,11 @@ def test_what_cannot_be_written_is_refused_before_a_build(unbuilt: Callable[...,
     assert "/proc/none" in unbuilt(*words)
 
 
+def test_a_cost_without_hakmem_is_refused_before_a_build(unbuilt: Callable[..., str]) -> None:
+    told = unbuilt("--out", ".", "--cost", "--allocators", "hakmem-fast")
+    assert told == "--cost needs hakmem among the allocators"
+
+
 def test_a_folder_of_results_that_has_a_folder_results_is_taken(unbuilt: Callable[..., str]) -> None:
     """As `--out bench` in the checkout."""
     Path("results").mkdir()

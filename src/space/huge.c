@@ -14,10 +14,8 @@
 #include "space/dirty.h"
 #include "space/large_fill.h"
 
-/* Chosen: most superslabs of a growing program are full, so few of these records lack one that is. */
-#define FULL_RECORDS 8
-/* Chosen: the most full superslabs to look at for a new one, a system call each. */
-#define DENSITY_LOOKS 4
+/* Chosen: most superslabs of a growing program are full, so few looks find one that is. */
+#define FULL_LOOKS 8
 
 /* True once a range was advised to be huge. Its addresses may become a superslab's. */
 static _Atomic(bool) has_asked;
@@ -40,7 +38,7 @@ static _Atomic(uint64_t) collapse_ns = HK_THP_COLLAPSE_NS;
 static struct {
   hk_thp_blocks_t blocks;
   const hk_superslab_t *last;      /* the last one that was examined for density */
-  const hk_superslab_t *last_full; /* the last one that was examined by find_full_locked */
+  const hk_superslab_t *last_full; /* the last one that was examined by find_full */
   uint64_t next_look_ms;
   unsigned filled; /* large blocks that were found filled in a row, up to HK_AHEAD_ROW */
 } huge;
@@ -111,48 +109,31 @@ static bool is_full_and_small(const hk_superslab_t *superslab) {
          !superslab->is_huge;
 }
 
-/* Returns the next superslab for which is_full_and_small holds; NULL when the next few records have none. */
-static hk_superslab_t *find_full_locked(void) {
-  for (unsigned records = FULL_RECORDS; records > 0; records--) {
-    hk_superslab_t *superslab = hk_superslab_index_next_record_locked(huge.last_full);
-    huge.last_full = superslab;
-    if (superslab == NULL) break;
-    if (superslab->start != 0 && is_full_and_small(superslab)) return superslab;
+/* Returns the start of the next superslab for which is_full_and_small holds; 0 when the next few records have none. */
+static uintptr_t find_full(void) {
+  uintptr_t start = 0;
+  hk_superslab_index_lock_all();
+  for (unsigned looks = FULL_LOOKS; looks > 0 && start == 0; looks--) {
+    huge.last_full = hk_superslab_index_next_record_locked(huge.last_full);
+    if (huge.last_full == NULL) break;
+    if (is_full_and_small(huge.last_full)) start = huge.last_full->start;
   }
-  return NULL;
+  hk_superslab_index_unlock_all();
+  return start;
 }
 
 /* Looks at the second half only if the first one leaves it open: of a sparse superslab one system call tells. */
-static bool is_dense(const hk_thp_terms_t *terms, uintptr_t start, size_t *first_half_bytes) {
-  size_t half_bytes = HK_SUPERSLAB_BYTES / 2;
-  *first_half_bytes = hk_os_resident_bytes((void *)start, half_bytes);
-  if (!hk_thp_policy_is_dense(terms, *first_half_bytes + half_bytes)) return false;
-  size_t second_half_bytes = hk_os_resident_bytes((void *)(start + half_bytes), half_bytes);
-  return hk_thp_policy_is_dense(terms, *first_half_bytes + second_half_bytes);
-}
-
-/* Notes the resident bytes of a superslab's first half. Returns whether there are more than at the last look. */
-static bool note_filling(hk_superslab_t *superslab, size_t first_half_bytes) {
-  size_t before_bytes = hk_load_relaxed(&superslab->seen_bytes);
-  hk_store_relaxed(&superslab->seen_bytes, (uint32_t)first_half_bytes);
-  return first_half_bytes > before_bytes;
+static bool is_dense(const hk_thp_terms_t *terms, uintptr_t start) {
+  size_t half_bytes = HK_SUPERSLAB_BYTES / 2, first_bytes = hk_os_resident_bytes((void *)start, half_bytes);
+  if (!hk_thp_policy_is_dense(terms, first_bytes + half_bytes)) return false;
+  return hk_thp_policy_is_dense(terms, first_bytes + hk_os_resident_bytes((void *)(start + half_bytes), half_bytes));
 }
 
 /* Returns whether one of the program's full superslabs is resident nearly whole: then the program will likely fill the
- * next one too. One that is sparse, and still being filled, tells nothing yet: the heaps have not carved the rest of
- * its spans. Superslabs that are found may be free again when they are examined; then they are not resident. */
+ * next one too. The superslab that is found may be free again when it is examined; then it is not resident. */
 static bool is_program_dense(const hk_thp_terms_t *terms) {
-  for (unsigned looks = DENSITY_LOOKS; looks > 0; looks--) {
-    hk_superslab_index_lock_all();
-    hk_superslab_t *superslab = find_full_locked();
-    uintptr_t start = superslab != NULL ? superslab->start : 0;
-    hk_superslab_index_unlock_all();
-    if (superslab == NULL) return false;
-    size_t first_half_bytes;
-    if (is_dense(terms, start, &first_half_bytes)) return true;
-    if (!note_filling(superslab, first_half_bytes)) return false;
-  }
-  return false;
+  uintptr_t start = find_full();
+  return start != 0 && is_dense(terms, start);
 }
 
 /* Notes a new superslab. Returns whether the program grows like one that will fill it. */
@@ -229,8 +210,7 @@ static bool make_huge(uintptr_t start, bool *is_allowed) {
 
 static void make_huge_if_dense(hk_superslab_t *superslab, uintptr_t start, uint64_t now_ms,
                                const hk_thp_terms_t *terms) {
-  size_t first_half_bytes;
-  if (!is_dense(terms, start, &first_half_bytes)) return;
+  if (!is_dense(terms, start)) return;
   bool is_allowed;
   bool is_huge = make_huge(start, &is_allowed);
   count(is_huge, HK_SUPERSLAB_BYTES);

@@ -298,7 +298,6 @@ static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned shard
   record->slab_mask = record->free_mask = record->used_mask = record->lazy_mask = 0;
   hk_superslab_index_note_in_use(record, HK_MASK_ALL, false);
   record->is_huge = record->is_allowed = record->has_hole = false;
-  hk_store_relaxed(&record->seen_bytes, 0);
   hk_keep_store_order();
   record->start = start;
   if (is_new) {

@@ -63,11 +63,9 @@ typedef struct hk_superslab {
   uint32_t in_use_mask;   /* bit i: slab i is in use, and not on its way to the system */
   uint64_t dirty_since;   /* age by hk_dirty_next_age_locked in the list of dirty ones; 0 in the list of lazy ones */
   uint64_t full_since_ms; /* when it was first seen wholly in use, or found sparse after that; 0: not seen so */
-  /* Resident in its first half when space/huge.c last looked at it for the density of the program; 0: not looked at. */
-  _Atomic(uint32_t) seen_bytes;
-  bool is_huge;    /* one huge page, as far as hakmem can tell */
-  bool is_allowed; /* advised by a flag of the mapping, which outlasts the huge page */
-  bool has_hole;   /* a slab is or was in a short span (short_span.h): never a huge page */
+  bool is_huge;           /* one huge page, as far as hakmem can tell */
+  bool is_allowed;        /* advised by a flag of the mapping, which outlasts the huge page */
+  bool has_hole;          /* a slab is or was in a short span (short_span.h): never a huge page */
 } hk_superslab_t;
 
 /* Returns the address of a slab of a superslab. */

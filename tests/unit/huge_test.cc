@@ -311,29 +311,6 @@ HK_FRESH_TEST(Huge, ASparseProgramThatGrowsDoesNot) {
   EXPECT_EQ(Calls(), "");
 }
 
-// Fills one superslab, and then begins three of which one page is resident. Looks go from the youngest to the oldest.
-static std::vector<hk_slab_t *> FillOneAndBeginThree() {
-  std::vector<hk_slab_t *> begun;
-  (void)Fill();
-  for (int i = 0; i < 3; i++) begun.push_back(Fill(false));
-  for (hk_slab_t *first : begun) *reinterpret_cast<volatile char *>(StartOf(first)) = 1;
-  return begun;
-}
-static std::string CallsForNext() {
-  size_t from = fake_os_log_length();
-  (void)Fill();
-  return Calls(from);
-}
-
-HK_FRESH_TEST(Huge, ASuperslabThatIsBeingFilledTellsNothingYet) {
-  Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  std::vector<hk_slab_t *> begun = FillOneAndBeginThree();
-  EXPECT_EQ(CallsForNext(), "a") << "three were passed over";
-  EXPECT_EQ(CallsForNext(), "") << "one has not grown since";
-  for (hk_slab_t *first : begun) *reinterpret_cast<volatile char *>(StartOf(first) + hk_os_page_size()) = 1;
-  EXPECT_EQ(CallsForNext(), "a");
-}
-
 HK_FRESH_TEST(Huge, WhereNothingIsFullItsDensityIsUnknown) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
   for (unsigned i = 0; i < 2 * kGrown; i++) (void)hk_superslab_acquire(kAll / 2 + 1, 1, hk_from_bottom);

@@ -18,6 +18,7 @@ from hakmem.attach import Replaced
 from hakmem.errors import Failure
 from hakmem.followed import Followed, ProcessEnded
 from hakmem.main import cli
+from hakmem.top.figures import PARTS, SELDOM
 from hakmem.top.history import History, Look, figures_needed, parse
 from hakmem.top.picture import Frame, draw, waiting
 from hakmem.top.sparkline import sparkline
@@ -267,6 +268,8 @@ def test_a_usual_terminal_has_everything(document: Dict[str, Any]) -> None:
     (refills,) = (line for line in lines if "refills" in line)
     (purged,) = (line for line in lines if "purged" in line)
     assert refills.endswith(" 25/s") and purged.endswith(" 2.00 MiB/s")
+    parts = [line for line in lines if line.startswith(tuple(title for _, title, _ in PARTS))]
+    assert len(parts) >= len(PARTS) - len(SELDOM) and {line.index("%") for line in parts} == {36}
     head = next(number for number, line in enumerate(lines) if line.startswith("     block"))
     assert len(lines[head + 1].split()) == 11 and lines[head + 6] != ""
     assert lines[-3].startswith("learner: ") and lines[-2].startswith("  epoch ")

@@ -16,7 +16,7 @@ PARTS: Tuple[Tuple[str, str, str], ...] = (
     ("uncarved", "never used", "bright_yellow"),
     ("kept_by_heaps", "kept by heaps", "cyan"),
     ("dirty_slabs", "dirty", "bright_cyan"),
-    ("large_dirty", "dirty, large blocks", "blue"),
+    ("large_dirty", "dirty extents", "blue"),
     ("lazy", "purged lazily", "bright_blue"),
     ("metadata", "metadata", "magenta"),
     ("not_malloc", "not malloc", "white"),

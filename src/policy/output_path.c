@@ -18,7 +18,7 @@ static bool take(const char **next, char *character) {
   return is_process_id;
 }
 
-/* Chosen: how many names a process may try for its files of one millisecond. */
+/* Chosen: how many names a process may try for a file. */
 #define NAMES_MAX 256
 
 /* Expands the %p at `timed` to the process id and `time_ms`. NULL: none. */

@@ -45,19 +45,20 @@ typedef struct hk_block {
 /* Tells where the blocks of a class start in a slab: hk_class_starts. `inverse` is ceil(2^32 / size). In the product of
  * an offset and `inverse` the upper 32 bits are the index of the block. The lower ones are index * (inverse * size -
  * 2^32) at the start of a block, and at least `inverse` elsewhere (D. Lemire, O. Kaser, N. Kurz, "Faster remainder by
- * direct computation", 2019). `limit` is one more than they are at the start of the last whole block. Exact for offsets
- * up to a slab and sizes up to half of one. */
+ * direct computation", 2019). `limit` is one more than they are at the start of the last whole block. At the next start
+ * they are more, because only a size that divides a slab gives inverse * size == 2^32. Exact for offsets up to a slab
+ * and sizes up to half of one. */
 typedef struct {
   uint32_t inverse;
   uint32_t limit;
 } hk_starts_t;
 
-/* Returns whether a block starts `offset` bytes into a slab. */
+/* Returns whether a whole block starts `offset` bytes into a slab. Requires an offset below HK_SLAB_BYTES. */
 HK_INLINE bool hk_starts_has(const hk_starts_t *starts, uint32_t offset) {
   return offset * starts->inverse < starts->limit;
 }
 
-/* Returns `bytes` / block size. */
+/* Returns `bytes` / block size. Requires at most HK_SLAB_BYTES. */
 HK_INLINE unsigned hk_starts_divide(const hk_starts_t *starts, uint32_t bytes) {
   return (unsigned)((uint64_t)bytes * starts->inverse >> 32);
 }

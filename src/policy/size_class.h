@@ -142,7 +142,7 @@ HK_INLINE unsigned hk_class_of_aligned(size_t alignment, size_t size) {
   return 0;
 }
 
-/* Returns where the class's blocks start in a slab (policy/safety.h). */
+/* Returns where the class's blocks start in a slab (policy/safety.h). Requires a class with blocks. */
 HK_INLINE hk_starts_t hk_class_starts(unsigned class_index) {
   uint32_t bytes = (uint32_t)hk_class_bytes(class_index), inverse = UINT32_MAX / bytes + 1;
   uint32_t excess = inverse * bytes; /* less 2^32 */

@@ -59,7 +59,7 @@ typedef struct {
   _Atomic(uint64_t) free_ms;
 } hk_guard_record_t;
 
-/* These four are for the thread that has made the slot busy. They end with another state of the slot. */
+/* These four are for the thread that has made the slot busy. Each leaves the slot in another state. */
 
 /* Notes a new block, in a mapping that begins with a guard page. */
 void hk_guard_record_write_allocated(hk_guard_record_t *record, const hk_guard_view_t *view, uintptr_t mapping,
@@ -74,7 +74,7 @@ void hk_guard_record_write_unused(hk_guard_record_t *record);
 /* Ends the use of a slot that is about to lose its mapping, whose length stays. */
 void hk_guard_record_write_unmapped(hk_guard_record_t *record);
 
-/* Copies the fields, but not the state. Of one moment for the thread that has made the slot busy. */
+/* Copies the fields, but not the state. The copy is of one moment if the caller has made the slot busy. */
 void hk_guard_record_copy(hk_guard_record_t *record, hk_guard_view_t *view);
 
 /* Copies the record. Returns false when the slot has no block, or has changed meanwhile. A block that is being freed

@@ -1,5 +1,6 @@
-/* space/large.h - L3. Blocks above 1 MiB, and blocks with an alignment above 2 MiB: whole slabs of their own, from the
- * free extents or newly mapped. In a shortage of addresses also smaller blocks: newly mapped whole pages. */
+/* space/large.h - L3. Blocks above 1 MiB, in a hardened build above 32 KiB, and blocks with an alignment above 2 MiB:
+ * whole slabs of their own, from the free extents or newly mapped. In a shortage of addresses also smaller blocks:
+ * newly mapped whole pages. */
 #ifndef HK_SPACE_LARGE_H
 #define HK_SPACE_LARGE_H
 

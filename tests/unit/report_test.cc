@@ -131,7 +131,7 @@ TEST(Report, JsonOfLeaksIsWholeInAnyRoom) {
   leak.scan = hk_leak_scanned;
   std::set<size_t> listed;
   std::vector<char> buffer(64 * HK_KIB);
-  for (size_t room = 2; room <= buffer.size(); room += 61) { /* the least has the first brace */
+  for (size_t room = 2; room <= buffer.size(); room += 61) { /* at least for the first brace */
     hk_format_t out;
     hk_format_init(&out, buffer.data(), room);
     hk_leak_report_json(&out, &leak);

@@ -31,8 +31,8 @@ def explain(evidence: Evidence) -> Explanation:
     if snapshot.schema < 2:
         explanation = Explanation(resident, _of_older(evidence, resident))
         explanation.notes.append(
-            f"{snapshot.name} is of schema {snapshot.schema}: an older library, which told sums alone. What is in use, "
-            "how much of it is free, and what is not malloc's cannot be told apart."
+            f"{snapshot.name} has schema {snapshot.schema}: an older library wrote it, with sums alone. They do not "
+            "tell memory in use, free memory and memory outside malloc apart."
         )
     else:
         explanation = Explanation(resident, _parts(evidence, resident))

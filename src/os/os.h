@@ -189,6 +189,7 @@ typedef struct {
   size_t use_bytes;
   /* how much of the last ten seconds some task waited for memory; 0 where the system does not tell */
   unsigned stalled_permille;
+  size_t anonymous_bytes; /* resident in this process and of no file; 0 where the system does not tell */
 } hk_os_memory_limit_t;
 
 /* Reads the limit that leaves the least room now. Makes several system calls, so it is called rarely and without a

@@ -2,7 +2,10 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "base/arithmetic.h"
 #include "base/atomic.h"
+#include "base/text.h"
+#include "os/kernel_file.h"
 #include "os/memory_limit.h"
 #include "os/os.h"
 #include "os/own_stack.h"
@@ -26,6 +29,27 @@ static bool has_place(hk_memory_limit_buffers_t *buffers) {
   return true;
 }
 
+/* Returns the number behind the next space of the text, and moves the text behind it; 0 where there is none. */
+static uint64_t next_number(const char **text) {
+  uint64_t number = 0;
+  const char *rest = *text == NULL ? NULL : hk_text_after(*text, " ");
+  *text = rest == NULL ? NULL : hk_text_number(rest, &number);
+  return number;
+}
+
+/* The file has "size resident shared ...", in pages. That of /proc/self has zeros after the end of the first thread. */
+static size_t anonymous_bytes(hk_memory_limit_buffers_t *buffers) {
+  hk_kernel_file_t *reader = &buffers->limit.reader;
+  if (!hk_kernel_file_open(reader, "/proc/thread-self/statm")) return 0;
+  uint64_t size;
+  bool is_read = hk_kernel_file_line(reader, buffers->limit.line);
+  hk_kernel_file_close(reader);
+  const char *text = is_read ? hk_text_number(buffers->limit.line, &size) : NULL;
+  uint64_t resident = next_number(&text);
+  uint64_t shared = next_number(&text);
+  return hk_subtract_to_zero(resident, shared) * hk_os_page_size();
+}
+
 typedef struct {
   hk_os_memory_limit_t *limit;
   bool is_told;
@@ -37,6 +61,7 @@ static void look(void *context) {
   hk_memory_limit_buffers_t buffers;
   if (!has_place(&buffers) || !hk_memory_limit_read(&place, request->limit, &buffers)) return;
   request->limit->stalled_permille = hk_memory_limit_stalled(&place, "/proc/pressure/memory", &buffers);
+  request->limit->anonymous_bytes = anonymous_bytes(&buffers);
   request->is_told = true;
 }
 

@@ -25,39 +25,59 @@ bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view)
   return true;
 }
 
-/* Returns the growth until the next look. Where nothing may be dirty, growth changes nothing. */
-static size_t growth_to_look(const hk_os_memory_limit_t *seen) {
-  size_t full = part_of(seen->limit_bytes, HK_PRESSURE_FULL);
-  if (seen->use_bytes >= full) return SIZE_MAX;
-  return hk_larger((full - seen->use_bytes) / HK_PRESSURE_GROWTH_SHARE,
-                   seen->limit_bytes / HK_PRESSURE_MIN_GROWTH_SHARE);
+/* Returns the growth until the next look at a limit; 0 is none. Where nothing may be dirty, growth changes nothing. */
+static size_t growth_to_look(size_t limit_bytes, size_t use_bytes) {
+  size_t full = part_of(limit_bytes, HK_PRESSURE_FULL);
+  if (use_bytes >= full) return SIZE_MAX;
+  return hk_larger((full - use_bytes) / HK_PRESSURE_GROWTH_SHARE, limit_bytes / HK_PRESSURE_MIN_GROWTH_SHARE);
 }
 
 /* ---- The results of a look. */
 
-static void pass_time(hk_pressure_t *pressure, uint64_t now_ms, intptr_t others) {
-  if (now_ms < pressure->period_start_ms) return;
-  uint64_t elapsed_ms = now_ms - pressure->period_start_ms;
-  if (elapsed_ms < HK_PRESSURE_PERIOD_MS) return;
-  bool is_long_over = elapsed_ms >= 2 * HK_PRESSURE_PERIOD_MS;
-  pressure->others_before_bytes = is_long_over ? others : pressure->others_bytes;
-  pressure->others_bytes = others;
-  pressure->period_start_ms = now_ms;
+static intptr_t larger_of(intptr_t a, intptr_t b) { return a > b ? a : b; }
+
+static intptr_t most_of(const hk_pressure_beyond_t *beyond) {
+  return larger_of(beyond->most_bytes, beyond->most_before_bytes);
+}
+
+static void begin_beyond(hk_pressure_beyond_t *beyond, uint64_t now_ms, intptr_t bytes) {
+  *beyond = (hk_pressure_beyond_t){.period_start_ms = now_ms, .most_bytes = bytes, .most_before_bytes = bytes};
+}
+
+static void note_beyond(hk_pressure_beyond_t *beyond, uint64_t now_ms, uint64_t period_ms, intptr_t bytes) {
+  uint64_t elapsed_ms = hk_subtract_to_zero(now_ms, beyond->period_start_ms);
+  if (elapsed_ms >= 2 * period_ms) {
+    begin_beyond(beyond, now_ms, bytes);
+  } else if (elapsed_ms >= period_ms) {
+    beyond->most_before_bytes = beyond->most_bytes;
+    beyond->most_bytes = bytes;
+    beyond->period_start_ms = now_ms;
+  } else {
+    beyond->most_bytes = larger_of(beyond->most_bytes, bytes);
+  }
+}
+
+/* Returns the part of the memory held that can be resident. */
+static size_t resident_of_held(const hk_pressure_view_t *view, const hk_os_memory_limit_t *seen) {
+  return seen->anonymous_bytes == 0 ? held_by(view) : hk_smaller(held_by(view), seen->anonymous_bytes);
 }
 
 void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, const hk_os_memory_limit_t *seen) {
-  intptr_t others = (intptr_t)(seen->use_bytes - held_by(view));
-  if (pressure->has_looked && pressure->seen.limit_bytes == seen->limit_bytes) {
-    pass_time(pressure, view->now_ms, others);
-  } else { /* another limit counts other memory */
-    pressure->others_bytes = pressure->others_before_bytes = others;
-    pressure->period_start_ms = view->now_ms;
+  size_t held = held_by(view);
+  size_t resident = resident_of_held(view, seen);
+  intptr_t in_system = (intptr_t)(seen->use_bytes - held), in_own = (intptr_t)(resident - held);
+  if (!pressure->has_looked) begin_beyond(&pressure->in_own, view->now_ms, in_own);
+  if (!pressure->has_looked ||
+      pressure->seen.limit_bytes != seen->limit_bytes) { /* another limit counts other memory */
+    begin_beyond(&pressure->in_system, view->now_ms, in_system);
   }
-  if (others > pressure->others_bytes) pressure->others_bytes = others;
+  note_beyond(&pressure->in_own, view->now_ms, HK_PRESSURE_OWN_PERIOD_MS, in_own);
+  note_beyond(&pressure->in_system, view->now_ms, HK_PRESSURE_PERIOD_MS, in_system);
   pressure->has_looked = true;
   pressure->seen = *seen;
-  size_t growth = growth_to_look(seen);
-  if (__builtin_add_overflow(held_by(view), growth, &pressure->next_look_bytes)) pressure->next_look_bytes = SIZE_MAX;
+  size_t growth =
+      hk_smaller(growth_to_look(seen->limit_bytes, seen->use_bytes), growth_to_look(view->own_limit_bytes, resident));
+  if (__builtin_add_overflow(held, growth, &pressure->next_look_bytes)) pressure->next_look_bytes = SIZE_MAX;
 }
 
 /* ---- How much may be dirty. */
@@ -71,26 +91,25 @@ static size_t room_beside(size_t limit, size_t needed) {
   return hk_larger(below_near, (full - needed) / 2);
 }
 
-/* Returns the needed memory that the system's limit counts: the program's, and that of others. */
-static size_t needed_in_system(const hk_pressure_t *pressure, size_t own_bytes) {
-  intptr_t others = pressure->others_bytes;
-  if (others < pressure->others_before_bytes) others = pressure->others_before_bytes;
-  intptr_t needed = (intptr_t)own_bytes + others;
-  return needed > 0 ? (size_t)needed : 0;
+/* Returns the needed memory that a limit counts. */
+static size_t counted(const hk_pressure_beyond_t *beyond, size_t needed_bytes) {
+  intptr_t bytes = (intptr_t)needed_bytes + most_of(beyond);
+  return bytes > 0 ? (size_t)bytes : 0;
 }
 
-static size_t room_in_system(const hk_pressure_t *pressure, size_t own_bytes) {
+static size_t room_in_system(const hk_pressure_t *pressure, size_t needed_bytes) {
   const hk_os_memory_limit_t *seen = &pressure->seen;
   /* Dirty memory may not be resident, so only the reported use is certain: it says that the limit is near. */
   if (seen->use_bytes >= part_of(seen->limit_bytes, HK_PRESSURE_FULL)) return 0;
-  return room_beside(seen->limit_bytes, needed_in_system(pressure, own_bytes));
+  return room_beside(seen->limit_bytes, counted(&pressure->in_system, needed_bytes));
 }
 
 static bool is_felt(size_t limit, size_t needed) { return limit > 0 && needed >= part_of(limit, HK_PRESSURE_FELT); }
 
 bool hk_pressure_is_felt(const hk_pressure_t *pressure, const hk_pressure_view_t *view) {
-  return is_felt(view->own_limit_bytes, needed_by(view)) ||
-         is_felt(pressure->seen.limit_bytes, needed_in_system(pressure, needed_by(view)));
+  size_t needed = needed_by(view);
+  return is_felt(view->own_limit_bytes, counted(&pressure->in_own, needed)) ||
+         is_felt(pressure->seen.limit_bytes, counted(&pressure->in_system, needed));
 }
 
 static size_t lowered_by_stalls(size_t bytes, unsigned permille) {
@@ -103,7 +122,10 @@ size_t hk_pressure_limit(const hk_pressure_t *pressure, const hk_pressure_view_t
   bool has_system_limit = pressure->seen.limit_bytes > 0;
   if (!has_system_limit && view->own_limit_bytes == 0) return allowed_bytes;
   size_t bytes = allowed_bytes;
-  if (view->own_limit_bytes > 0) bytes = hk_smaller(bytes, room_beside(view->own_limit_bytes, needed_by(view)));
-  if (has_system_limit) bytes = hk_smaller(bytes, room_in_system(pressure, needed_by(view)));
+  size_t needed = needed_by(view);
+  if (view->own_limit_bytes > 0) {
+    bytes = hk_smaller(bytes, room_beside(view->own_limit_bytes, counted(&pressure->in_own, needed)));
+  }
+  if (has_system_limit) bytes = hk_smaller(bytes, room_in_system(pressure, needed));
   return lowered_by_stalls(bytes, pressure->seen.stalled_permille);
 }

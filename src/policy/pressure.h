@@ -6,11 +6,15 @@
  * memory together stay below HK_PRESSURE_NEAR as long as possible. When needed memory alone reaches HK_PRESSURE_FULL,
  * nothing may be dirty. Time that tasks spend waiting for memory lowers the amount too.
  *
- * The system's limit counts the memory of others too: of other processes in the group, and of this one outside hakmem.
- * The system tells only the whole use, and only at a look. The use less all memory that hakmem holds is the memory of
- * others. Memory that hakmem has handed out and the program has not touched makes this difference too small, so the
- * largest difference of the last looks counts. Needed memory is that difference and hakmem's memory in use now. So a
- * burst between two looks counts from the moment it is handed out, and so does memory that was not touched at a look.
+ * A limit counts resident memory. hakmem holds some that is not resident: handed out, and not touched yet. The system's
+ * limit counts the memory of others too: of other processes in the group, and of this one outside hakmem. The system
+ * tells only the whole use, and only at a look. The use less all memory that hakmem holds is what the limit counts
+ * beyond it, which may be less than nothing. Memory that is touched after a look makes this difference too small, so
+ * the largest of the last looks counts. Needed memory is that difference and hakmem's memory in use now. So a burst
+ * between two looks counts from the moment it is handed out, and so does memory that was not touched at a look.
+ *
+ * The user's limit is for hakmem's memory. The process's anonymous memory is the most of it that can be resident. Where
+ * that is less than what hakmem holds, the difference counts as above; else nothing does beyond what hakmem holds.
  */
 #ifndef HK_POLICY_PRESSURE_H
 #define HK_POLICY_PRESSURE_H
@@ -43,8 +47,10 @@ HK_C_BEGIN
 #define HK_PRESSURE_GROWTH_SHARE 4
 #define HK_PRESSURE_MIN_GROWTH_SHARE 64
 
-/* Chosen: the results of looks count in the period in which they were made and in the next one, in ms. */
+/* Chosen: the results of looks count in the period in which they were made and in the next one, in ms. The kernel ends
+ * a process that exceeds the system's limit; at the user's limit a shorter period does. */
 #define HK_PRESSURE_PERIOD_MS ((uint64_t)500)
+#define HK_PRESSURE_OWN_PERIOD_MS HK_PRESSURE_LOOK_MS
 
 /* Chosen: below this much memory held, the program makes no first look. */
 #define HK_PRESSURE_MIN_BYTES (8 * HK_MIB)
@@ -55,8 +61,15 @@ typedef struct {
   size_t dirty_bytes;
   size_t in_use_bytes;
   size_t apart_bytes;     /* free, but in no sum of space/dirty.h (space/apart.h): needed, as memory in use is */
-  size_t own_limit_bytes; /* the option: the limit of memory in use and dirty together; 0: none */
+  size_t own_limit_bytes; /* the option: the user's limit of resident memory; 0: none */
 } hk_pressure_view_t;
+
+/* What a limit counts beyond the memory held; below zero where memory held is not resident. */
+typedef struct {
+  uint64_t period_start_ms;
+  intptr_t most_bytes;        /* of the looks of this period */
+  intptr_t most_before_bytes; /* of those of the period before */
+} hk_pressure_beyond_t;
 
 /* Initially all zero. */
 typedef struct {
@@ -64,10 +77,8 @@ typedef struct {
   uint64_t next_look_ms;
   size_t next_look_bytes;    /* held, at which a look is due before next_look_ms */
   hk_os_memory_limit_t seen; /* by the last look */
-  uint64_t period_start_ms;
-  /* The most memory of others in this period; below zero where memory in use was not touched. */
-  intptr_t others_bytes;
-  intptr_t others_before_bytes; /* the same of the period before */
+  hk_pressure_beyond_t in_system;
+  hk_pressure_beyond_t in_own; /* never above zero */
 } hk_pressure_t;
 
 /* Returns whether there is no limit: then no other function need be called. False before the first look. */

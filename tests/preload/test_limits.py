@@ -251,6 +251,17 @@ def test_limit_by_option(
 
 
 @pytest.mark.usefixtures("hakmem_only")
+@pytest.mark.parametrize("use", ["touch", "leave"])
+def test_limit_counts_what_was_touched(runner: Runner, program: Program, use: str) -> None:
+    """Memory that was requested and never touched takes nothing from the limit; where it was, nothing stays dirty."""
+    outcome = runner.under([program("untouched_blocks"), 300, use], env={**KEEP_ALL, "HAKMEM_MEMORY_LIMIT": "200M"})
+    match = re.fullmatch(r"faults (\d+)\n", outcome.text())
+    assert match, (outcome.text(), outcome.errors())
+    faults_a_round = int(match.group(1)) / 50
+    assert faults_a_round > 20 if use == "touch" else faults_a_round < 2, outcome.text()
+
+
+@pytest.mark.usefixtures("hakmem_only")
 def test_limit_below_what_is_live(runner: Runner, program: Program) -> None:
     """A limit that cannot be kept fails no request."""
     churn(runner, [program("live_and_churn"), LIVE, 3], env={"HAKMEM_MEMORY_LIMIT": "1"})

@@ -298,8 +298,11 @@ void fake_os_set_process_id(uint64_t process) { fake.process_id = process; }
 void fake_os_set_secure_exec(bool secure) { fake.is_secure_exec = secure; }
 void fake_os_set_process_secret(uint64_t secret) { fake.process_secret = secret; }
 void fake_os_set_memory_limit(size_t limit_bytes, size_t use_bytes, unsigned stalled_permille) {
-  fake.memory_limit = (hk_os_memory_limit_t){limit_bytes, use_bytes, stalled_permille};
+  fake.memory_limit.limit_bytes = limit_bytes;
+  fake.memory_limit.use_bytes = use_bytes;
+  fake.memory_limit.stalled_permille = stalled_permille;
 }
+void fake_os_set_anonymous(size_t bytes) { fake.memory_limit.anonymous_bytes = bytes; }
 void fake_os_hide_memory_limit(bool hide) { fake.hides_memory_limit = hide; }
 uint64_t fake_os_memory_limit_questions(void) { return fake.memory_limit_questions; }
 void fake_os_set_memory_limit_hook(void (*hook)(void)) { fake.memory_limit_hook = hook; }

@@ -140,6 +140,8 @@ void fake_os_set_process_id(uint64_t process);
 void fake_os_set_process_secret(uint64_t secret);
 /* Sets the limit on memory; none at the start. `use_bytes` does not follow the mapped bytes. */
 void fake_os_set_memory_limit(size_t limit_bytes, size_t use_bytes, unsigned stalled_permille);
+/* Sets the resident anonymous memory that hk_os_memory_limit tells; 0, not told, at the start. */
+void fake_os_set_anonymous(size_t bytes);
 /* Lets hk_os_memory_limit fail, as where no file can be opened. */
 void fake_os_hide_memory_limit(bool hide);
 /* Returns how often hk_os_memory_limit was called. */

@@ -42,7 +42,7 @@ HK_FRESH_TEST(Apart, ItIsNotTheMemoryOfOthersToo) {
   hk_pressure_t pressure = {};
   hk_pressure_view_t view = {
       .now_ms = 1000, .dirty_bytes = 0, .in_use_bytes = kInUse, .apart_bytes = kApart, .own_limit_bytes = 0};
-  hk_os_memory_limit_t seen = {kLimit, kInUse + kApart, 0};
+  hk_os_memory_limit_t seen = {kLimit, kInUse + kApart, 0, 0};
   hk_pressure_note(&pressure, &view, &seen);
   SetSums(kInUse, 0);
   KeepApart(kApart);

@@ -189,4 +189,20 @@ HK_FRESH_TEST(PressureInSpace, TheOptionDoesTheSame) {
   for (void *block : {held, rest, beyond}) Free(block);
 }
 
+HK_FRESH_TEST(PressureInSpace, TheOptionLeavesRoomForMemoryThatWasNeverTouched) {
+  RetainEverything();
+  hk_option.memory_limit = kLimit;
+  fake_os_set_anonymous(30 * HK_MIB);
+  void *untouched = Alloc(HK_GIB);
+  fake_os_advance(1000000000);
+  Free(Alloc(30 * HK_MIB)); /* looks */
+  Free(Alloc(30 * HK_MIB));
+  EXPECT_EQ(DirtyBytes(), 30 * HK_MIB);
+  fake_os_set_anonymous(kFull);
+  fake_os_advance(1000000000);
+  Free(Alloc(2 * HK_MIB));
+  EXPECT_LT(DirtyBytes(), 30 * HK_MIB) << "it was touched";
+  Free(untouched);
+}
+
 }  // namespace

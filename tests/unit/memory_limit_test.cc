@@ -61,7 +61,7 @@ class MemoryLimit : public testing::Test {
 
   // Reads the limit; 0 is none.
   hk_os_memory_limit_t Read() {
-    hk_os_memory_limit_t found = {77, 77, 77};
+    hk_os_memory_limit_t found = {77, 77, 77, 77};
     EXPECT_TRUE(hk_memory_limit_read(&place_, &found, &buffers_));
     return found;
   }

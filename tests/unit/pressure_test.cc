@@ -25,7 +25,13 @@ class Pressure : public testing::Test {
   }
   bool IsDue() { return hk_pressure_is_due(&pressure_, &view_); }
   void Note(size_t limit, size_t use, unsigned stalled_permille = 0) {
-    hk_os_memory_limit_t seen = {limit, use, stalled_permille};
+    hk_os_memory_limit_t seen = {limit, use, stalled_permille, 0};
+    hk_pressure_note(&pressure_, &view_, &seen);
+  }
+  // A look that finds this much of the process's memory resident, and no limit of the system.
+  void LookAtResident(size_t anonymous_bytes) {
+    EXPECT_TRUE(IsDue());
+    hk_os_memory_limit_t seen = {0, 0, 0, anonymous_bytes};
     hk_pressure_note(&pressure_, &view_, &seen);
   }
   // A look that finds nothing used but what we hold, and this much of others.
@@ -268,13 +274,61 @@ TEST_F(Pressure, TheUsersLimitCountsWhatWeHold) {
   EXPECT_EQ(Limit(5), 5u);
 }
 
+TEST_F(Pressure, TheUsersLimitDoesNotCountWhatIsNotTouched) {
+  view_.own_limit_bytes = kLimit;
+  Hold(150 * HK_MIB, 10 * HK_MIB);
+  EXPECT_EQ(Limit(), (kFull - 150 * HK_MIB) / 2);
+  EXPECT_TRUE(IsFelt());
+  LookAtResident(60 * HK_MIB);
+  EXPECT_EQ(Limit(), kNear - 50 * HK_MIB);
+  EXPECT_FALSE(IsFelt());
+  Hold(170 * HK_MIB, 10 * HK_MIB);
+  EXPECT_EQ(Limit(), kNear - 70 * HK_MIB) << "what is handed out after a look counts whole";
+}
+
+TEST_F(Pressure, TheUsersLimitDoesNotCountOthers) {
+  view_.own_limit_bytes = kLimit;
+  Hold(100 * HK_MIB, 10 * HK_MIB);
+  LookAtResident(HK_GIB);
+  EXPECT_EQ(Limit(), kNear - 100 * HK_MIB);
+}
+
+TEST_F(Pressure, TheUsersLimitCountsAllWhereTheSystemDoesNotTell) {
+  view_.own_limit_bytes = kLimit;
+  Hold(100 * HK_MIB, 10 * HK_MIB);
+  LookAtResident(0);
+  EXPECT_EQ(Limit(), kNear - 100 * HK_MIB);
+}
+
+TEST_F(Pressure, WhatWasResidentInThePeriodBeforeCounts) {
+  view_.own_limit_bytes = kLimit;
+  Hold(100 * HK_MIB, 0);
+  LookAtResident(90 * HK_MIB);
+  for (int i = 0; i < 2; i++) {
+    Pass(HK_PRESSURE_OWN_PERIOD_MS);
+    EXPECT_EQ(Limit(), kNear - 90 * HK_MIB) << i;
+    LookAtResident(40 * HK_MIB);
+  }
+  EXPECT_EQ(Limit(), kNear - 40 * HK_MIB);
+}
+
+TEST_F(Pressure, GrowthBelowTheUsersLimitMakesALookDue) {
+  view_.own_limit_bytes = kLimit;
+  Hold(150 * HK_MIB, 0);
+  LookAtResident(50 * HK_MIB);
+  size_t part = (kFull - 50 * HK_MIB) / HK_PRESSURE_GROWTH_SHARE;
+  Hold(150 * HK_MIB + part - 1, 0);
+  EXPECT_FALSE(IsDue());
+  Hold(150 * HK_MIB + part, 0);
+  EXPECT_TRUE(IsDue());
+}
+
 TEST_F(Pressure, UnderTheUsersLimitTheSystemIsAskedTimeAndAgain) {
   view_.own_limit_bytes = kLimit;
   Hold(100 * HK_MIB, 0);
   EXPECT_TRUE(IsDue());
   Note(0, 0, 100);
   EXPECT_EQ(Limit(200), 100u);
-  Hold(HK_TIB, 0);
   EXPECT_FALSE(IsDue());
   Pass(HK_PRESSURE_LOOK_MS);
   EXPECT_TRUE(IsDue());
@@ -314,6 +368,9 @@ TEST_F(Pressure, OddNumbersDoNotOverflow) {
       for (size_t held : {size_t{0}, size_t{1}, SIZE_MAX / 8}) {
         Hold(held, held);
         Note(limit, use);
+        EXPECT_LE(Limit(kLimit), kLimit);
+        hk_os_memory_limit_t seen = {limit, use, 0, use};
+        hk_pressure_note(&pressure_, &view_, &seen);
         EXPECT_LE(Limit(kLimit), kLimit);
       }
     }

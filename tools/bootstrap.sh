@@ -11,16 +11,16 @@
 # wheel: as docs, and cmake, ninja, and tools/wheel-requirements.txt, which has a compiler.
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
-# test-all: as test, as wheel, and where available clang, cargo, libabigail, tests/consumers/requirements.txt, the tools
-# that make, check and install packages of Debian, RPM and Arch, and the smaller programs of docs/recipes (Debian's
-# redis-server and nginx start services where systemd runs; the tests start their own).
+# test-all: as test, as wheel, and where available clang, clang-tidy, cargo, libabigail,
+# tests/consumers/requirements.txt, the tools that make, check and install packages of Debian, RPM and Arch, and the
+# smaller programs of docs/recipes (Debian's redis-server and nginx start services where systemd runs; the tests start
+# their own).
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
 # when it is installed).
 # crate: a C compiler and cargo.
-# --check installs nothing and prints the missing packages. clang-tidy is used where it exists, and not installed,
-# because it is large.
+# --check installs nothing and prints the missing packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -216,6 +216,7 @@ find_optional() {
   case "$goal" in
     test-all | fuzz) { have clang && have clang++; } || optional+=(clang) ;;
   esac
+  [ "$goal" != test-all ] || have clang-tidy || optional+=(clang-tidy)
 }
 
 as_root=()

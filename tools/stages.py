@@ -299,6 +299,7 @@ def ci(werror: str, jobs: int) -> Lanes:
     ]
     if have_clang() is None:
         stages += preset_stages("clang", werror, jobs, 0.02, (150, 30), True, label=IN_CI)
+    stages.append(Stage("tidy", [[sys.executable, "tools/check_tidy.py"]], 280, "release build"))
     # One process at a time, and the network, take most of the third lane's time. `packages` needs the wheels.
     return [stages, artefacts(jobs), [*wheel_stages(), rpm_and_arch()]]
 

@@ -57,9 +57,8 @@ static bool free_run(hk_slab_t *head) {
 static void free_small(hk_slab_t *span, void *block) {
   bool is_part = span->part_kind != hk_part_of_none; /* no thread takes a part for its heap */
   hk_thread_lease_t lease = enter_to_free(is_part ? NULL : hk_load_relaxed(&span->owner));
-  if (lease.heap == NULL) {
-    hk_remote_free_now(span, block);
-  } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* perhaps a heap that the thread has just adopted */
+  hk_heap_t *owner = hk_load_relaxed(&span->owner);
+  if (lease.heap != NULL && owner == lease.heap) { /* perhaps a heap that the thread has just adopted */
     if (HK_HARDENED) {
       (void)hk_live_bit_collect(hk_live_bit_of(block));
       hk_remote_collect_hardened(lease.heap, span, block);
@@ -68,7 +67,7 @@ static void free_small(hk_slab_t *span, void *block) {
       hk_free_list_t *free_list = span->free_list;
       if (hk_free_list_push(free_list, block)) hk_bin_countdown_over(lease.heap, span);
     }
-  } else if (span->part_kind == hk_part_of_heap) {
+  } else if (lease.heap == NULL || span->part_kind == hk_part_of_heap) {
     hk_remote_free_now(span, block);
   } else {
     hk_remote_free(lease.heap, span, block);

@@ -8,7 +8,8 @@
 
 #include "base/compiler.h"
 
-/* A node outside every list has next == NULL. An empty list is a node that links to itself. */
+/* A node outside every list has next == NULL, and no node of a list leads to it, which static analysis cannot see. An
+ * empty list is a node that links to itself. */
 typedef struct hk_list {
   struct hk_list *next;
   struct hk_list *previous;
@@ -29,7 +30,7 @@ HK_INLINE void hk_list_push_front(hk_list_t *list, hk_list_t *node) { hk_list_in
 HK_INLINE void hk_list_push_back(hk_list_t *list, hk_list_t *node) { hk_list_insert_after(list->previous, node); }
 
 HK_INLINE void hk_list_remove(hk_list_t *node) {
-  node->next->previous = node->previous;
+  node->next->previous = node->previous; /* NOLINT(clang-analyzer-core.NullDereference): see hk_list_t */
   node->previous->next = node->next;
   node->next = node->previous = NULL;
 }

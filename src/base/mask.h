@@ -11,7 +11,7 @@
 
 /* Returns the `count` bits from bit `first` on. `count` is 1 to 32, and all bits fit. */
 HK_INLINE uint32_t hk_mask_range(unsigned first, unsigned count) {
-  return (count == HK_MASK_BITS ? HK_MASK_ALL : (UINT32_C(1) << count) - 1) << first;
+  return HK_MASK_ALL >> (HK_MASK_BITS - count) << first;
 }
 
 /* Returns the number of set bits: sums pairs, then fours, then bytes, and a product sums the bytes. The compiler's

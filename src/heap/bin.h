@@ -38,8 +38,11 @@ HK_INLINE hk_block_t *hk_bin_pop_at(hk_free_list_t *bin) {
   HK_FORGET(block);
   hk_block_t *next;
   if (HK_UNLIKELY(!hk_block_open(block, &next))) return NULL;
-  hk_handover_t handover = HK_HARDENED ? hk_handover_of(block) : (hk_handover_t){{NULL, 0}, 0};
-  if (HK_HARDENED && HK_UNLIKELY(!hk_handover_is_ready(block, handover))) return NULL;
+  hk_handover_t handover;
+  if (HK_HARDENED) {
+    handover = hk_handover_of(block);
+    if (HK_UNLIKELY(!hk_handover_is_ready(block, handover))) return NULL;
+  }
   bin->free = next;
   hk_block_unseal(block);
   if (HK_HARDENED) hk_handover_give(block, handover);

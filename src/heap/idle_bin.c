@@ -86,8 +86,9 @@ bool hk_idle_bin_flush_one(hk_heap_t *heap) {
  * where the slab would serve no other class: a hardened build keeps it for its class, and in a shortage of addresses
  * spans are short. */
 void hk_idle_bin_flush_before_growth(hk_heap_t *heap, unsigned class_index) {
+  if (HK_HARDENED || hk_shortage_is_on()) return;
   unsigned needed = hk_class_span_slabs(class_index);
-  if (HK_HARDENED || hk_shortage_is_on() || hk_spare_has(heap, needed)) return;
+  if (hk_spare_has(heap, needed)) return;
   uint32_t slabs = hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) + needed;
   if (slabs <= heap->idle_bins.most_slabs) return;
   uint8_t *refill_count = &heap->idle_bins.refill_count;

@@ -16,7 +16,7 @@
  * calls slow: docs/experiments/2026-11-28-sparse-runs.md. */
 #define BUDGET_OF_LOOK 64
 #define BUDGET_OF_RETURN 4
-#define BUDGET_MAX (128 * BUDGET_OF_LOOK)
+#define BUDGET_MAX ((uint64_t)128 * BUDGET_OF_LOOK)
 
 /* Chosen: a look at a known run takes a microsecond. After each four the mean distance of looks grows by a free
  * (measured: docs/experiments/2026-11-30-one-list-of-sparse-runs.md). */

@@ -82,7 +82,9 @@ static HK_NOINLINE uint64_t length_in_survey(walk_t *walk, const hk_block_t *lis
   piece_t piece;
   piece.start = 0;
   walk->piece = &piece;
-  return length_of(walk, list);
+  uint64_t length = length_of(walk, list);
+  walk->piece = NULL;
+  return length;
 }
 
 /* ---- Spans. */
@@ -113,11 +115,22 @@ static bool is_of_open_bin(hk_heap_t *owner, const hk_slab_t *span, unsigned cla
   return hk_heap_effective_list(owner, class_index) == &owner->bin[class_index];
 }
 
-static unsigned live_by_bits(uintptr_t start, unsigned slab_count) {
+static unsigned live_blocks(const hk_survey_superslab_t *superslab, unsigned i) {
+  uint64_t budget = UINT64_MAX;
+  bool is_estimate;
+  if (!HK_HARDENED) return hk_census_live_blocks(superslab, i, &budget, &is_estimate);
   unsigned live = 0;
-  for (unsigned i = 0; i < slab_count; i++, start += HK_SLAB_BYTES)
-    live += hk_live_bit_count(start, start + HK_SLAB_BYTES);
+  uintptr_t start = superslab->start + i * HK_SLAB_BYTES, end = start + superslab->slab[i].slab_count * HK_SLAB_BYTES;
+  for (; start < end; start += HK_SLAB_BYTES) live += hk_live_bit_count(start, start + HK_SLAB_BYTES);
   return live;
+}
+
+/* Returns the free blocks of the bin that allocates from the span, of which `live` blocks are handed out or in it. */
+static uint64_t open_bin_length(walk_t *walk, const hk_heap_t *owner, const hk_slab_t *span, unsigned live) {
+  if (HK_SAFETY && !HK_HARDENED) return hk_span_carved(span) - live;
+  hk_free_list_t bin;
+  hk_survey_copy_record(&bin, &owner->bin[span->class_index], sizeof bin);
+  return length_in_survey(walk, bin.free);
 }
 
 static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, unsigned i) {
@@ -125,19 +138,12 @@ static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, uns
   hk_heap_t *owner = hk_slab_owner(span);
   hk_tag_counts_t *counts = counts_of(walk, owner);
   if (counts == NULL) return;
-  bool is_estimate;
-  uint64_t block_bytes = hk_class_usable_bytes(span->class_index), budget = UINT64_MAX;
+  uint64_t block_bytes = hk_class_usable_bytes(span->class_index);
   walk->reads_left += hk_span_carved(span);
-  unsigned live = hk_census_live_blocks(superslab, i, &budget, &is_estimate);
-  if (HK_HARDENED) live = live_by_bits(superslab->start + i * HK_SLAB_BYTES, span->slab_count);
+  unsigned live = live_blocks(superslab, i);
   count_live(counts, live, block_bytes);
   if (!is_of_open_bin(owner, &superslab->first[i], span->class_index)) return;
-  uint64_t in_bin = hk_span_carved(span) - live;
-  if (!HK_SAFETY || HK_HARDENED) {
-    hk_free_list_t bin;
-    hk_survey_copy_record(&bin, &owner->bin[span->class_index], sizeof bin);
-    in_bin = length_in_survey(walk, bin.free);
-  }
+  uint64_t in_bin = open_bin_length(walk, owner, span, live);
   if (!HK_SAFETY) count_live(counts, 0 - in_bin, block_bytes);
   count_allocated(counts, 0 - in_bin, block_bytes);
 }
@@ -167,8 +173,8 @@ static void copy_class(hk_heap_t *part, unsigned i, class_copy_t *to) {
 static void count_mid(walk_t *walk, hk_tag_counts_t *counts, const class_copy_t *class, uint64_t block_bytes) {
   const hk_sample_countdown_t *countdown = &class->countdown;
   bool is_metered = class->bin.pop_step == 0;
-  uint64_t in_bin = length_of(walk, class->bin.free), aside = is_metered ? class->shadow.countdown : 0;
-  if (!HK_HARDENED) count_live(counts, 0 - in_bin - aside, block_bytes);
+  uint64_t in_bin = length_of(walk, class->bin.free);
+  if (!HK_HARDENED) count_live(counts, 0 - in_bin - (is_metered ? class->shadow.countdown : 0), block_bytes);
   if (!is_metered || countdown->start_length == HK_COUNTDOWN_UNKNOWN || countdown->until == HK_COUNTDOWN_UNKNOWN)
     return;
   uint32_t came_back = countdown->start - class->bin.countdown;
@@ -187,8 +193,7 @@ static bool is_seen_free(hk_heap_t *owner, const hk_slab_t *span, unsigned class
 static void count_piece(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part, const hk_block_t *list,
                         uint64_t block_bytes) {
   hk_block_t block;
-  descriptor_t last;
-  last.of = NULL;
+  descriptor_t last = {.of = NULL};
   unsigned class_index;
   for (; list != HK_LIST_END && read_block(walk, list, &block); list = hk_block_next(&block)) {
     const hk_slab_t *span = span_of(&last, part, list, &class_index);
@@ -229,8 +234,7 @@ static void count_part(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part) {
 
 static void count_under_way(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *owner, const hk_block_t *list) {
   hk_block_t block;
-  descriptor_t last;
-  last.of = NULL;
+  descriptor_t last = {.of = NULL};
   unsigned class_index;
   while (list != HK_LIST_END && read_block(walk, list, &block)) {
     const hk_slab_t *span = span_of(&last, owner, list, &class_index);
@@ -266,6 +270,7 @@ static HK_NOINLINE void count_heaps(walk_t *walk) {
     count_part(walk, counts, heap);
     count_under_way(walk, counts, heap, hk_load_acquire(&heap->shared.incoming));
   }
+  walk->piece = NULL;
 }
 
 /* Counts of different moments may seem to be below 0. */

@@ -101,9 +101,9 @@ static long check_is_proc(long file) {
 /* Reads a thread's lines. Returns 0 or the error number. */
 static long read_lines(const char *path, lines_t *lines) {
   hk_kernel_file_t file;
+  *lines = (lines_t){.digest = DIGEST_BASIS};
   if (!hk_kernel_file_open(&file, path)) return -file.file;
   long error = check_is_proc(file.file);
-  *lines = (lines_t){.digest = DIGEST_BASIS};
   for (char label[LABEL_BYTES + 1]; error == 0 && read_label(&file, label);) read_value(&file, lines, label);
   hk_kernel_file_close(&file);
   return error == 0 && lines->digest == DIGEST_BASIS ? ENOENT : error;

@@ -29,7 +29,8 @@
 #define CALLS_MAX 32
 #define TEXT_BYTES (64 * HK_KIB)
 /* In JSON a byte of a path takes up to six: \u00NN. */
-static_assert(3 * CALLS_MAX * (6 * HK_CALL_PLACE_NAME_BYTES + 80) + HK_KIB <= TEXT_BYTES, "three stacks have room");
+static_assert((size_t)3 * CALLS_MAX * (6 * HK_CALL_PLACE_NAME_BYTES + 80) + HK_KIB <= TEXT_BYTES,
+              "three stacks have room");
 
 /* Chosen: how long a thread waits for another one's report. */
 #define WAIT_STEPS 200

@@ -15,7 +15,7 @@ static _Atomic(size_t) leaf_count;
 
 /* Chosen: the descriptors of this many superslabs become writable in one call, because ranges are mapped side by side.
  * They are 64 KiB of addresses; a page that is not written to stays untouched. */
-#define GROUP_SUPERSLABS 16
+#define GROUP_SUPERSLABS ((size_t)16)
 #define GROUP_SLABS (GROUP_SUPERSLABS * HK_SUPERSLAB_SLABS)
 
 /* The groups with writable descriptors, as number plus one, each at its number modulo RECENT_COUNT. Descriptors stay

@@ -76,9 +76,9 @@ HK_INLINE hk_slab_place_t hk_slab_place_by_root(const void *address) {
 /* hk_slab_place_by_root that uses the window where the address lies in it, for the paths of every malloc and free. In
  * the window a slab that was not entered has a descriptor of its own, which says "not ours". */
 HK_INLINE hk_slab_place_t hk_slab_place_of(const void *address) {
+  if (HK_HARDENED) return hk_slab_place_by_root(address);
   uintptr_t offset = (uintptr_t)address - hk_region_window.start;
-  if (HK_HARDENED || HK_UNLIKELY(!hk_is_below_relaxed_value(offset, &hk_region_window.bytes)))
-    return hk_slab_place_by_root(address);
+  if (HK_UNLIKELY(!hk_is_below_relaxed_value(offset, &hk_region_window.bytes))) return hk_slab_place_by_root(address);
   uintptr_t within = offset >> HK_SLAB_SHIFT << hk_slab_bytes_shift;
   return (hk_slab_place_t){.leaf = hk_region_window.leaf, .within = within};
 }

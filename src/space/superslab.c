@@ -359,7 +359,7 @@ void hk_superslab_release(hk_slab_t *first, unsigned count) {
 static void release_of_one_shard(hk_list_t *groups, uint64_t now_ms) {
   unsigned shard = hk_superslab_index_lock_of(HK_CONTAINER_OF(groups->next, hk_slab_t, link)->superslab);
   for (hk_list_t *node = groups->next, *next; node != groups; node = next) {
-    next = node->next;
+    next = node->next; /* NOLINT(clang-analyzer-core.NullDereference): see hk_list_t */
     hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
     if (HK_UNLIKELY(hk_superslab_index_shard(first->superslab) != shard)) continue;
     hk_list_remove(node);

@@ -184,6 +184,16 @@ def test_the_next_command_of_a_program_whose_name_is_a_number(tool: Tool, monkey
     assert done.stdout.splitlines()[-1] == f"next: hakmem profile -- {tool.folder}/8"
 
 
+def test_the_next_command_has_the_input_and_the_environment(tool: Tool) -> None:
+    (tool.folder / "my input").write_text("b\na\n")
+    done = tool(
+        "compare", *TWO, "--rounds", "1", "-q", "--stdin", "my input", "--set", "retain=1M", "--env", "LC_ALL=C",
+        "--", "sort",
+    )  # fmt: skip
+    told = done.stdout.splitlines()[-1]
+    assert told == "next: env LC_ALL=C hakmem profile --set retain=1M -- sort <'my input'"
+
+
 def test_unknown_allocator(tool: Tool) -> None:
     done = tool("compare", "--allocators", "hakmem,nothing", "--", "true")
     assert done.returncode == 2

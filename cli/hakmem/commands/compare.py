@@ -157,7 +157,9 @@ def compare(
         extra: Dict[str, object] = {"load": load, "port": port, "notes": notes, "hakmem_options": hakmem_options}
         failures = _write(files, contest, words, facts, extra)
         if "-" not in (json_file, csv_file):
-            _print(contest, words, program, facts)
+            _print(contest, words, facts)
+            if not contest.all_failed:
+                next_step.tell(_next(_profiled(words, program), options, assignments, stdin, force))
         end_with(failures)
     sys.exit(EXIT_PROGRAM_FAILED if contest.failed else 0)
 
@@ -263,13 +265,21 @@ def _measure(contest: Contest, warmup: int, bar: ProgressBar) -> None:
             bar.line(f"round {number} of {contest.rounds} done")
 
 
-def _print(contest: Contest, words: Sequence[str], program: Program, facts: Dict[str, settings.Setting]) -> None:
-    """The table, and the command after it: a profile of a program that ran."""
+def _print(contest: Contest, words: Sequence[str], facts: Dict[str, settings.Setting]) -> None:
     entrants = plural(len(contest.prepared), "allocator")
     title = f"{shlex.join(words)}: {plural(contest.rounds, 'round')} under {entrants}"
     table.print_comparison(contest, title, facts, contest.rounds)
-    if not contest.all_failed:
-        next_step.tell(f"hakmem profile -- {next_step.words(_profiled(words, program))}")
+
+
+def _next(
+    words: Sequence[str], options: Sequence[str], assignments: Sequence[str], stdin: Optional[str], force: bool
+) -> str:
+    """A profile of the program, with the same input and environment: without its input it would wait for a user's."""
+    kept = next_step.options({"--set": options, "--force": force})
+    told = f"hakmem {next_step.words(['profile', *kept, '--', *words])}"
+    if assignments:
+        told = f"{next_step.words(['env', *assignments])} {told}"
+    return told if stdin is None else f"{told} <{next_step.words([stdin])}"
 
 
 def _write(

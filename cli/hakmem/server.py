@@ -44,6 +44,8 @@ def accepts(host: str, port: int) -> bool:
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_SECONDS):
             return True
+    except UnicodeError:  # an empty label, or one that is too long
+        raise Failure(f"unknown host {host}: this is no name of a host") from None
     except OSError as error:
         if isinstance(error, socket.gaierror):
             raise Failure(f"unknown host {host}: {error.strerror}") from None

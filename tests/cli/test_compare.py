@@ -357,6 +357,14 @@ def test_a_port_in_use(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
         server.wait_until_free("127.0.0.1", taken.getsockname()[1])
 
 
+@pytest.mark.parametrize("host", ["shop..example", "x" * 64])
+def test_a_host_that_is_no_name(tool: Tool, port: int, host: str) -> None:
+    words = ("compare", *TWO, "-q", "--host", host, "--port", port, "--load", "true", "--", "sleep", "9")
+    done = tool(*words, environment=environment_of_a_user())
+    assert done.returncode == 125
+    assert done.stderr == f"hakmem: unknown host {host}: this is no name of a host\n"
+
+
 def test_a_server_that_does_not_stop_or_open_its_port(
     tool: Tool, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -192,7 +192,7 @@ def test_a_process_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch, running: b
     notes: List[str] = []
     assert live.take_sites(ask, 7, 3.0, None, notes) == answer(QUICK)
     between = ["profile sites"] if running else ["profile start 524288", "profile sites", "profile stop"]
-    assert (asked, slept, len(notes)) == (["profile state", *between], [3.0], 1)
+    assert (asked, sum(slept), len(notes)) == (["profile state", *between], 3.0, 1)
     assert ("is read, and left running" if running else "blocks from before the profile") in notes[0]
 
 

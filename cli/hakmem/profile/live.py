@@ -15,6 +15,7 @@ from hakmem.errors import Failure
 from hakmem.followed import ProcessEnded
 from hakmem.json_text import decode, is_figure
 from hakmem.metrics import size
+from hakmem.process_files import start_of
 from hakmem.profile.model import Profile
 from hakmem.profile.read import parse
 from hakmem.watched import Watched
@@ -22,6 +23,7 @@ from hakmem.watched import Watched
 DEFAULT_RATE = 512 << 10
 RATES = click.IntRange(1, 4 << 30)  # of profile_rate in src/policy/option.def
 DEFAULT_SECONDS = 10.0
+_LOOK_SECONDS = 1.0  # between looks whether the process has ended
 
 Ask = Callable[[str], bytes]
 
@@ -135,14 +137,14 @@ def take_answer(
         notes.append(f"a profile runs in process {pid} already{told}: it is read, and left running")
         if rate is not None and rate != found.rate:
             notes.append("--rate has no effect on a profile that runs already")
-        return _after(ask, request, seconds or 0.0)
+        return _after(ask, request, pid, seconds or 0.0)
     seconds = DEFAULT_SECONDS if seconds is None else seconds
     if end is End.STAY:
         ask(f"{START} {rate or DEFAULT_RATE} {STAY}")
         notes.append(f"the profile goes on; `hakmem profile --stop {pid}` stops it")
-        return _after(ask, request, seconds)
+        return _after(ask, request, pid, seconds)
     with started(ask, rate or DEFAULT_RATE):
-        return _after(ask, request, seconds)
+        return _after(ask, request, pid, seconds)
 
 
 def _take_last(ask: Ask, request: str, pid: int, found: State, seconds: Optional[float]) -> bytes:
@@ -150,7 +152,7 @@ def _take_last(ask: Ask, request: str, pid: int, found: State, seconds: Optional
     if not found.running:
         raise Failure(f"no profile runs in process {pid}")
     try:
-        return _after(ask, request, seconds or 0.0)
+        return _after(ask, request, pid, seconds or 0.0)
     finally:
         ask(STOP)
 
@@ -167,9 +169,12 @@ def started(ask: Ask, rate: int) -> Iterator[None]:
             ask(STOP)
 
 
-def _after(ask: Ask, request: str, seconds: float) -> bytes:
-    if seconds:
-        time.sleep(seconds)
+def _after(ask: Ask, request: str, pid: int, seconds: float) -> bytes:
+    """The answer after that time, sooner when the process ends: then the caller gets that Failure."""
+    began = start_of(pid)
+    while seconds > 0 and start_of(pid) == began:
+        time.sleep(min(seconds, _LOOK_SECONDS))
+        seconds -= _LOOK_SECONDS
     return ask(request)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import statistics
 import sys
@@ -99,6 +100,11 @@ def perl_workload() -> Optional[Workload]:
 
 def check_library(workload: Workload, library: Path) -> None:
     """The dynamic linker must bind the program's malloc and free to hakmem, and to nothing else."""
+    if re.search(r"[\s:$]", str(library)):
+        fail(
+            f"LD_PRELOAD cannot name {library}: the path has a space, a colon or a dollar sign. Move the checkout "
+            "to another folder"
+        )
     bound = files_of_malloc(workload.probe, environment(library, workload.variables))
     if bound != {library}:
         where = ", ".join(str(file) for file in sorted(bound)) or "nothing (is the program static?)"

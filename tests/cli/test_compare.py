@@ -213,7 +213,7 @@ def test_program_not_found(tool: Tool) -> None:
         ["--plot", "plot.pdf", "--", "true"], ["--json", "-", "--csv", "-", "--", "true"],
         ["--setup", "true", "--", "true"], ["--load", "true", "--", "true"], ["--port", "80", "--", "true"],
         ["--setup", "true"], ["--setup", "'", "--load", "true", "--port", "80"], ["--no-such", "--", "true"],
-        ["--env", "x", "--", "true"],
+        ["--env", "x", "--", "true"], ["--settle", "3", "--", "true"], ["--host", "127.0.0.1", "--", "true"],
     ],
 )  # fmt: skip
 def test_wrong_words(tool: Tool, words: list[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 import click
+from click.core import ParameterSource
 
 from hakmem import cost, environment, next_step, option_warnings, plot, report, settings, table
 from hakmem.allocators import GLIBC, Allocator, choose, present, with_modes
@@ -171,9 +172,19 @@ def _command(command: Sequence[str], setup: Optional[str], load: Optional[str], 
     if (load is None) != (port is None) or (setup is not None and load is None):
         raise Failure("a server needs --load and --port, besides --setup", EXIT_USAGE)
     words = _split("--setup", setup) if setup is not None else list(command)
+    if port is None:
+        _refuse_of_server("host", "settle")
     if not words:
         raise Failure("no program to compare: hakmem compare [options] -- PROGRAM [ARGUMENT]...", EXIT_USAGE)
     return words if port is None else _with_port(words, port)
+
+
+def _refuse_of_server(*names: str) -> None:
+    """Raises a Failure where one of these options of a server was given."""
+    source_of = click.get_current_context().get_parameter_source
+    for name in names:
+        if source_of(name) is not ParameterSource.DEFAULT:
+            raise Failure(f"--{name} is for a server, which --load and --port measure", EXIT_USAGE)
 
 
 def _check_files(json_file: Optional[str], csv_file: Optional[str], plot_file: Optional[str]) -> None:

@@ -56,7 +56,7 @@ class Leaks:
     of: Dict[str, Sums]
     sites: List[Site]
     left_out: int
-    profile: Profile  # the stacks, for the symboliser
+    profile: Profile  # the stacks, for the symbolizer
     unknown_ms: int = 0  # the time of the program before the profile
 
     @property

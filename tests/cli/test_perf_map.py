@@ -72,7 +72,7 @@ def test_only_code_without_a_file_is_named_by_it(file: Path) -> None:
     profile = Profile([("inuse_space", "bytes")], [], [], [Location(0x1005), Location(0x9999)])
     profile.samples.append(Sample(tuple(profile.locations), (1,)))
     with Symbolizer(Search(perf_maps=[str(file)])) as symbolizer:
-        symbolizer.symbolise(profile)
+        symbolizer.symbolize(profile)
     assert [location.frames[0].function for location in profile.locations] == ["py::load", "0x9999"]
 
 

@@ -1,4 +1,4 @@
-"""The parts of symbolising, each alone: range lists, symbol tables, readable names."""
+"""The parts of symbolizing, each alone: range lists, symbol tables, readable names."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ NAMES = {0x1010: "quick", 0x1020: "held", 0x1030: "stays", 0x1040: "held", 0x301
 
 
 def read(*sites: Any, **changes: Any) -> SiteList:
-    """With names, as the symboliser gives them."""
+    """With names, as the symbolizer gives them."""
     found = parse(answer(*sites, **changes), "it")
     for location in found.profile.locations:
         location.frames = [Frame(NAMES[location.address])]

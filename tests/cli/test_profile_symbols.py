@@ -1,4 +1,4 @@
-"""Symbolising: the names of real programs' addresses, and the notes where there are none."""
+"""Symbolizing: the names of real programs' addresses, and the notes where there are none."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def line_of(source: str, text: str) -> int:
     return next(number for number, line in enumerate(source.splitlines(), 1) if text in line)
 
 
-def symbolised(data: bytes, *folders: Path) -> Tuple[Profile, List[str]]:
+def symbolized(data: bytes, *folders: Path) -> Tuple[Profile, List[str]]:
     profile = parse(data, "p")
     with Symbolizer(Search(debug_folders=[str(one) for one in folders], time_nanos=profile.began_nanos)) as symbolizer:
-        symbolizer.symbolise(profile)
+        symbolizer.symbolize(profile)
     return profile, list(symbolizer.notes.values())
 
 
@@ -79,7 +79,7 @@ def make(tmp_path: Path) -> Make:
 @pytest.mark.parametrize("flags", [("-pie", "-fPIE"), ("-no-pie",), ("-gdwarf-4",), ("-gdwarf-5", "-gz")], ids=" ".join)
 def test_inlined_functions_in_order(make: Make, flags: Flags) -> None:
     program = make("-g", *flags)
-    profile, _ = symbolised(profile_of(program))
+    profile, _ = symbolized(profile_of(program))
     assert names(profile)[:4] == ["append", "grow", "load", "main"]
     for frame in frames(profile)[:4]:
         assert Path(frame.file) == program.parent / "program.c"
@@ -93,7 +93,7 @@ def test_clang(tmp_path: Path) -> None:
     if elftools.__version__ == "0.29":  # the distribution's, where there is no package index
         pytest.skip("that pyelftools does not know all of its DWARF 5")
     program = build(tmp_path, "program.c", C, [compiler("clang"), *FRAMES, "-g", "-gdwarf-5"])
-    profile, _ = symbolised(profile_of(program))
+    profile, _ = symbolized(profile_of(program))
     assert [(one.function, one.line) for one in frames(profile)[:4]] == [
         (name, line_of(C, f"the {name} line")) for name in ("append", "grow", "load", "main")
     ]
@@ -102,7 +102,7 @@ def test_clang(tmp_path: Path) -> None:
 def test_a_unit_behind_another(make: Make, tmp_path: Path) -> None:
     """What refers to places in a unit counts from its own begin."""
     (tmp_path / "first.c").write_text("struct pair { int a, b; }; int first(struct pair *p) { return p->a + p->b; }\n")
-    profile, notes = symbolised(profile_of(make("-g", str(tmp_path / "first.c"))))
+    profile, notes = symbolized(profile_of(make("-g", str(tmp_path / "first.c"))))
     assert names(profile)[:4] == ["append", "grow", "load", "main"]
     assert not any("program" in note for note in notes)
 
@@ -129,14 +129,14 @@ int main() { shop::fill(3); __asm__ volatile(""); }
 def test_cplusplus(tmp_path: Path) -> None:
     """A template, a constructor that was inlined, and a function that has no name for other files."""
     words = [compiler("c++"), *FRAMES]
-    profile, _ = symbolised(profile_of(build(tmp_path, "with.cc", CPLUSPLUS, [*words, "-g"])))
+    profile, _ = symbolized(profile_of(build(tmp_path, "with.cc", CPLUSPLUS, [*words, "-g"])))
     assert names(profile)[:3] == [
         "shop::Basket<int>::Basket(int)",
         "shop::(anonymous namespace)::fill(unsigned long)",
         "main",
     ]
     assert frames(profile)[0].system_name.startswith("_ZN4shop6Basket")
-    profile, _ = symbolised(profile_of(build(tmp_path, "without.cc", CPLUSPLUS, words)))
+    profile, _ = symbolized(profile_of(build(tmp_path, "without.cc", CPLUSPLUS, words)))
     assert names(profile)[:2] == ["shop::(anonymous namespace)::fill(unsigned long)", "main"]
 
 
@@ -161,7 +161,7 @@ fn main() { shop::Basket(3u16).fill(|| 7); unsafe { asm!("") } }
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the program reads rbp")
 def test_rust(tmp_path: Path) -> None:
     words = [compiler("rustc"), "--edition", "2021", "-O", "-g", "-C", "force-frame-pointers=yes"]
-    profile, _ = symbolised(profile_of(build(tmp_path, "basket.rs", RUST, words)))
+    profile, _ = symbolized(profile_of(build(tmp_path, "basket.rs", RUST, words)))
     found = names(profile)
     # With the compiler's version the name of the impl changes, <shop::Basket<u16>>::add or shop::Basket<T>::add.
     assert re.search(r"\bshop::Basket<\w+>+::add$", found[0]), found
@@ -172,7 +172,7 @@ def test_rust(tmp_path: Path) -> None:
 
 
 def test_no_debug_information(make: Make) -> None:
-    profile, notes = symbolised(profile_of(make()))
+    profile, notes = symbolized(profile_of(make()))
     assert names(profile)[:2] == ["load", "main"]
     assert frames(profile)[0].file == "" and frames(profile)[0].line == 0
     assert not any("program" in note for note in notes)
@@ -181,15 +181,15 @@ def test_no_debug_information(make: Make) -> None:
 def test_stripped(make: Make) -> None:
     """Exported functions have their names; the others have their place in the file, not the nearest name."""
     program = make("-s", "-rdynamic")
-    profile, _ = symbolised(profile_of(program))
+    profile, _ = symbolized(profile_of(program))
     assert names(profile)[:2] == ["load", "main"]
     program = make("-s", "-fvisibility=hidden", name="bare.c")
     _stack, _maps = run(program)
-    profile, notes = symbolised(profile_of(program))
+    profile, notes = symbolized(profile_of(program))
     assert all(re.fullmatch(r"bare\+0x[0-9a-f]+", name) for name in names(profile)[:2])
     assert any("no debug information" in note and "bare" in note for note in notes)
     # The offset in the file, the same in every run.
-    assert names(symbolised(profile_of(program))[0])[:2] == names(profile)[:2]
+    assert names(symbolized(profile_of(program))[0])[:2] == names(profile)[:2]
 
 
 def debug_file(program: Path, target: Path) -> None:
@@ -211,16 +211,16 @@ def test_a_separate_debug_file_by_build_id(make: Make, tmp_path: Path, flags: Fl
     known = build_id(data)
     folder = tmp_path / "debug"
     debug_file(program, folder / ".build-id" / known[:2] / f"{known[2:]}.debug")
-    profile, notes = symbolised(data, folder)
+    profile, notes = symbolized(data, folder)
     assert names(profile)[:4] == ["append", "grow", "load", "main"]
     assert not any("program" in note for note in notes)
     program.unlink()
-    profile, notes = symbolised(data, folder)
+    profile, notes = symbolized(data, folder)
     assert names(profile)[:4] == ["append", "grow", "load", "main"]
     # One of another build is none.
     other = make("-g", "-O2", "-Wl,--build-id", *flags, name="other.c")
     shutil.copy(other, folder / ".build-id" / known[:2] / f"{known[2:]}.debug")
-    profile, notes = symbolised(data, folder)
+    profile, notes = symbolized(data, folder)
     assert names(profile)[0].startswith("program+0x")
 
 
@@ -230,17 +230,17 @@ def test_a_separate_debug_file_by_its_link(make: Make, tmp_path: Path) -> None:
     debug = tmp_path / ".debug" / "program.debug"
     debug_file(program, debug)
     subprocess.run([compiler("objcopy"), f"--add-gnu-debuglink={debug}", str(program)], check=True)
-    assert names(symbolised(profile_of(program))[0])[:3] == ["append", "grow", "load"]
+    assert names(symbolized(profile_of(program))[0])[:3] == ["append", "grow", "load"]
     with open(debug, "ab") as file:
         file.write(b"\0")
-    assert names(symbolised(profile_of(program))[0])[0].startswith("program+0x")
+    assert names(symbolized(profile_of(program))[0])[0].startswith("program+0x")
 
 
 def test_a_module_that_is_gone(make: Make) -> None:
     program = make("-g")
     data = profile_of(program)
     program.unlink()
-    profile, notes = symbolised(data)
+    profile, notes = symbolized(data)
     assert names(profile)[0].startswith("program+0x")
     assert [note for note in notes if "program" in note] == [
         f"{program}: the file is no longer there; 2 addresses in it without a name"
@@ -251,7 +251,7 @@ def test_a_module_that_was_replaced(make: Make) -> None:
     program = make("-g", "-Wl,--build-id")
     data = profile_of(program)
     program.write_bytes(make("-g", "-O2", "-Wl,--build-id", name="other.c").read_bytes())
-    profile, notes = symbolised(data)
+    profile, notes = symbolized(data)
     assert names(profile)[0].startswith("program+0x")
     assert any("has been replaced since: its build ID was " + build_id(data)[:12] in note for note in notes)
 
@@ -260,9 +260,9 @@ def test_a_module_without_build_id(make: Make) -> None:
     """Its time tells."""
     program = make("-g", "-Wl,--build-id=none")
     modified = program.stat().st_mtime_ns
-    assert names(symbolised(profile_of(program, time_nanos=modified + 1))[0])[0] == "append"
+    assert names(symbolized(profile_of(program, time_nanos=modified + 1))[0])[0] == "append"
     for times in ({"time_nanos": modified - 1}, {"time_nanos": modified + 5, "duration_nanos": 6}):
-        profile, notes = symbolised(profile_of(program, **times))
+        profile, notes = symbolized(profile_of(program, **times))
         assert names(profile)[0].startswith("program+0x")
         assert any("newer than the profile" in note for note in notes)
 
@@ -286,7 +286,7 @@ def test_damaged_debug_information(make: Make, section: str) -> None:
     content = bytearray(program.read_bytes())
     content[offset : offset + size] = b"\xff" * size
     program.write_bytes(content)
-    profile, notes = symbolised(data)
+    profile, notes = symbolized(data)
     assert len(names(profile)) >= 2 and all(names(profile))
     if section in (".debug_info", ".debug_abbrev", ".debug_line"):
         assert names(profile)[:2] == ["load", "main"] or names(profile)[:4] == ["append", "grow", "load", "main"]
@@ -299,7 +299,7 @@ def test_a_file_that_is_cut_off(make: Make) -> None:
     for share in (0.0, 0.01, 0.5, 0.9):
         content = program.read_bytes()
         program.write_bytes(content[: int(len(content) * share)])
-        profile, _notes = symbolised(data)
+        profile, _notes = symbolized(data)
         assert all(names(profile))
         assert names(profile)[0].startswith("program+0x") or names(profile)[0] in ("append", "load")
         program.write_bytes(content)
@@ -310,7 +310,7 @@ def test_addresses_that_belong_to_no_file() -> None:
     message.mapping(0x7000, 0x9000, 0, "[vdso]", "")
     message.mapping(0x10000, 0x20000, 0, "//anon", "")
     message.sample([0x7123, 0x10040, 0x99999], (1, 1, 1, 1))
-    profile, notes = symbolised(message.data())
+    profile, notes = symbolized(message.data())
     assert names(profile) == ["[vdso]+0x123", "anon+0x40", "0x99999"]
     assert notes == []
 
@@ -333,5 +333,5 @@ def test_two_thousand_addresses_read_each_unit_once(make: Make, monkeypatch: pyt
         return table(info, unit)
 
     monkeypatch.setattr(dwarf, "LineTable", counted)
-    symbolised(message.data())
+    symbolized(message.data())
     assert read and len(read) == len(set(read))

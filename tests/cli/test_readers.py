@@ -189,7 +189,7 @@ def test_names_that_no_file_has(path: str) -> None:
     leaking = leaks.parse(encoded({**LEAKS, "mappings": [mapping]}), "f").profile
     with Symbolizer(Search(debug_folders=["/nowhere"])) as symbolizer:
         for profile in (found, leaking):
-            symbolizer.symbolise(profile)
+            symbolizer.symbolize(profile)
             assert profile.locations and all(one.frames for one in profile.locations)
 
 
@@ -369,7 +369,7 @@ def test_elf_files(program: Path, data: some.DataObject) -> None:
     places = [Location(address, mapping, []) for address in range(0x1000, 0x1200, 8)]
     profile = Profile([("space", "bytes")], [Sample(tuple(places), (1,), ())], [mapping], places)
     with Symbolizer(Search(debug_folders=[])) as symbolizer:
-        symbolizer.symbolise(profile)
+        symbolizer.symbolize(profile)
     assert all(one.frames for one in places)
 
 

@@ -21,7 +21,7 @@ from hakmem.profile.symbolize import Symbolizer  # noqa: E402
 def by_function(profile: Profile, sample_type: str) -> Dict[str, int]:
     """Bytes by the innermost function that the tool shows."""
     with Symbolizer(Search(("",))) as symbolizer:
-        symbolizer.symbolise(profile)
+        symbolizer.symbolize(profile)
     column = profile.column(sample_type)
     sums: Dict[str, int] = {}
     for sample in profile.samples:

@@ -129,7 +129,7 @@ def test_go_reads_the_profile(files: Path) -> None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         assert f"Type: {kind}" in done.stdout
-        # By the function's name where go's own symboliser gets along with the tools that are installed.
+        # By the function's name where go's own symbolizer gets along with the tools that are installed.
         assert "[unit]" in done.stdout or "MakeSites" in done.stdout
         assert "[no stack]" in done.stdout
 

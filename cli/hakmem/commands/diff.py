@@ -53,7 +53,7 @@ def diff(
     for remark in remarks(before, after):
         say(f"note: {remark}")
     if isinstance(before, Profile):
-        _symbolise([before, after], folders)
+        _symbolize([before, after], folders)
         sections = of_profiles(before, after, BY[by], group)
     else:
         sections = of_snapshots(before, after)
@@ -75,10 +75,10 @@ def _next(before: Any, after_name: str, by: str, folders: Tuple[str, ...]) -> Li
     return ["profile", "--input", after_name, *kept, "--flame", "heap.svg"]
 
 
-def _symbolise(profiles: List[Profile], folders: Tuple[str, ...]) -> None:
+def _symbolize(profiles: List[Profile], folders: Tuple[str, ...]) -> None:
     for profile in profiles:
         with Symbolizer(Search(debug_folders=(*folders, *DEBUG_FOLDERS), time_nanos=profile.began_nanos)) as symbolizer:
-            symbolizer.symbolise(profile)
+            symbolizer.symbolize(profile)
         for note in symbolizer.notes.values():
             say(f"note: {note}")
 

@@ -165,7 +165,7 @@ def _show(
     maps = perf_map.paths_of(answers[0][0], roots) if answers else ()
     with Symbolizer(Search(roots, (*folders, *DEBUG_FOLDERS), perf_maps=maps)) as symbolizer:
         for _, found in answers:
-            symbolizer.symbolise(found.profile)
+            symbolizer.symbolize(found.profile)
             found.merge()
         for note in symbolizer.notes.values() if rows is not None else ():
             say(f"note: {note}")

@@ -173,7 +173,7 @@ def _named(outputs: Outputs, taken: Profile, search: Search) -> Iterator[Symboli
     """Names the profile's addresses, and prints notes about those without a name."""
     timed = Search(search.roots, search.debug_folders, search.time_nanos or taken.began_nanos, search.perf_maps)
     with Symbolizer(timed) as symbolizer:
-        symbolizer.symbolise(taken)
+        symbolizer.symbolize(taken)
         for note in () if outputs.quiet else symbolizer.notes.values():
             say(f"note: {printable(note)}")
         yield symbolizer
@@ -270,7 +270,7 @@ def _write_others(outputs: Outputs, others: List[Tuple[int, Profile]], symbolize
     names: List[str] = []
     failures: List[Failure] = []
     for number, other in others:
-        symbolizer.symbolise(other)
+        symbolizer.symbolize(other)
         try:
             with reserve(beside(str(outputs.output_name), number)) as (output,):
                 assert output is not None

@@ -95,7 +95,7 @@ def of_process(ask: Callable[[str], bytes], pid: int) -> Tuple[Optional[Sites], 
 
 def of_answer(answer: SiteList, search: Search) -> Sites:
     """From an answer to `profile sites`."""
-    notes = _symbolise(answer.profile, search)
+    notes = _symbolize(answer.profile, search)
     rows = [_site(one) for one in answer.rows]
     return Sites(_ordered(rows), answer.profile.period, answer.profile, notes, answer)
 
@@ -107,14 +107,14 @@ def _site(found: site_lists.Site) -> Site:
 
 def _of_profile(profile: Profile, search: Search) -> Sites:
     space, objects = profile.column("inuse_space"), profile.column("inuse_objects")
-    notes = _symbolise(profile, Search(search.roots, search.debug_folders, profile.began_nanos, search.perf_maps))
+    notes = _symbolize(profile, Search(search.roots, search.debug_folders, profile.began_nanos, search.perf_maps))
     rows = [Site(tuple(names_of(one)), one.values[space], one.values[objects]) for one in profile.samples]
     return Sites(_ordered(rows), profile.period, profile, notes)
 
 
-def _symbolise(profile: Profile, search: Search) -> List[str]:
+def _symbolize(profile: Profile, search: Search) -> List[str]:
     with Symbolizer(search) as symbolizer:
-        symbolizer.symbolise(profile)
+        symbolizer.symbolize(profile)
         return list(symbolizer.notes.values())
 
 

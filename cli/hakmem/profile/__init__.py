@@ -1,1 +1,1 @@
-"""Heap profiles: reading, symbolising, showing, comparing. docs/profile.md is the user's document."""
+"""Heap profiles: reading, symbolizing, showing, comparing. docs/profile.md is the user's document."""

@@ -1,7 +1,7 @@
 """The layout of a DWARF unit's entries: for each abbreviation, the attributes to read and the steps over the rest.
 
 pyelftools reads each entry whole, in about ten microseconds; a big C++ unit has hundreds of thousands, of
-which a symboliser needs a few. Units, abbreviations, names and line tables are left to pyelftools.
+which a symbolizer needs a few. Units, abbreviations, names and line tables are left to pyelftools.
 """
 
 from __future__ import annotations

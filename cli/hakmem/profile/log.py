@@ -93,7 +93,7 @@ def names_of(
     profile.mappings.extend(mappings.values())
     profile.locations.extend(locations.values())
     with Symbolizer(Search(roots, (*folders, *DEBUG_FOLDERS))) as symbolizer:
-        symbolizer.symbolise(profile)
+        symbolizer.symbolize(profile)
         notes = list(symbolizer.notes.values())
     return {place: location.shown() for place, location in locations.items()}, notes
 

@@ -1,4 +1,4 @@
-"""A mapped ELF file for symbolising: its build ID, segments, symbols and debug information."""
+"""A mapped ELF file for symbolizing: its build ID, segments, symbols and debug information."""
 
 from __future__ import annotations
 

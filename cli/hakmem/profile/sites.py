@@ -34,7 +34,7 @@ class Site:
 
 @dataclass
 class SiteList:
-    """One answer, and its stacks as a profile, for the symboliser."""
+    """One answer, and its stacks as a profile, for the symbolizer."""
 
     rows: List[Site]
     profile: Profile

@@ -35,7 +35,7 @@ class Symbolizer:
             module.close()
         self._search.client.close()
 
-    def symbolise(self, profile: Profile) -> None:
+    def symbolize(self, profile: Profile) -> None:
         """In place. What has names already keeps them."""
         waiting: Dict[int, List[Location]] = {}
         for location in profile.locations:

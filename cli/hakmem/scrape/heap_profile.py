@@ -63,4 +63,4 @@ class HeapProfile:
         if self._symbolizer is None:
             search = Search(roots(self._process.pid), DEBUG_FOLDERS, profile.began_nanos)
             self._symbolizer = Symbolizer(search)
-        self._symbolizer.symbolise(profile)
+        self._symbolizer.symbolize(profile)

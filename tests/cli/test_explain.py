@@ -19,6 +19,7 @@ from cli_support import Tool
 from click.testing import CliRunner
 from hakmem import json_text, watched
 from hakmem.attach import Refused
+from hakmem.errors import Failure
 from hakmem.explain.explain import TELL
 from hakmem.explain.rounding import Scale
 from hakmem.explain.sites import of_process
@@ -219,6 +220,14 @@ def test_no_profile_runs_and_none_is_started() -> None:
     assert "knows only later blocks" in why_none and "HAKMEM_PROFILE=1" in why_none
     assert played.asked == ["profile state"]
     assert of_process(Played().ask, 1) == (None, "the process's library has no profiles")
+
+
+def test_an_answer_about_the_profile_without_its_state_is_refused() -> None:
+    played = Played(state={"rate": 524288})
+    with pytest.raises(Failure, match="did not say whether a profile runs: another version"):
+        of_process(played.ask, 1)
+    with pytest.raises(Failure, match="did not say"), profile_on(played, True):  # type: ignore[arg-type]
+        pytest.fail("the watch went on")
 
 
 @pytest.mark.parametrize(

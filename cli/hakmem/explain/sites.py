@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Callable, List, Optional, Tuple
 
 from hakmem.attach import Refused
-from hakmem.explain.snapshot import decode, read
+from hakmem.explain.snapshot import read
 from hakmem.process_files import roots
+from hakmem.profile import live
 from hakmem.profile import sites as site_lists
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.model import Profile, names_of
@@ -83,8 +84,7 @@ def of_recorded(profile: Profile) -> Sites:
 def of_process(ask: Callable[[str], bytes], pid: int) -> Tuple[Optional[Sites], str]:
     """From the profile that runs in the process; or None and the reason."""
     try:
-        state = decode(ask("profile state"), "the process's answer about its profile")
-        if not isinstance(state, dict) or not state.get("running"):
+        if not live.state(ask).running:
             return None, _NONE_RUNS.format(pid)
         answer = ask("profile sites")
     except Refused:

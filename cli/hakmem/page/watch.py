@@ -14,7 +14,7 @@ from hakmem.explain.explanation import Evidence
 from hakmem.explain.snapshot import Snapshot, decode, parse
 from hakmem.page.course import Course
 from hakmem.process_files import start_of
-from hakmem.profile.live import DEFAULT_RATE
+from hakmem.profile import live
 
 _MOST_POINTS = 240
 _SHORTEST_PAUSE = 0.1
@@ -27,7 +27,8 @@ def watch(pid: int, seconds: float, profile: Optional[str]) -> Course:
     """Watches the process for a time. When its program ends earlier, returns the course up to there."""
     with attach(pid) as attached:
         title = f"{attached.process.name} (process {pid})"
-        with profile_on(attached, profile is None) as notes:
+        notes: List[str] = []
+        with profile_on(attached, profile is None):
             snapshots = _poll(attached, seconds, notes)
             end = _end_of(attached)
             if end:
@@ -105,28 +106,21 @@ def is_map(document: Any) -> bool:
 
 
 @contextlib.contextmanager
-def profile_on(attached: Attached, wanted: bool) -> Iterator[List[str]]:
-    """Runs a profile while the body runs, where none ran before; appends notes to the list."""
-    notes: List[str] = []
-    started = wanted and _start_profile(attached)
-    try:
-        yield notes
-    finally:
-        if started:
-            with contextlib.suppress(Failure, OSError):
-                attached.ask("profile stop")
+def profile_on(attached: Attached, wanted: bool) -> Iterator[None]:
+    """Runs a profile while the body runs, where none ran before."""
+    with contextlib.ExitStack() as stack:
+        if wanted:
+            _start_profile(attached, stack)
+        yield
 
 
-def _start_profile(attached: Attached) -> bool:
+def _start_profile(attached: Attached, stack: contextlib.ExitStack) -> None:
     try:
-        state = decode(attached.ask("profile state"), "the process's answer about its profile")
-        if isinstance(state, dict) and state.get("running") is False:
-            attached.ask(f"profile start {DEFAULT_RATE}")
-            return True
+        if not live.state(attached.ask).running:
+            stack.enter_context(live.started(attached.ask, live.DEFAULT_RATE))
     except Refused as refused:
         if "unknown command" not in refused.message:
             say(f"note: {refused.message}")
-    return False
 
 
 class Onlooker(threading.Thread):

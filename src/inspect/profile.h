@@ -27,6 +27,7 @@ bool hk_profile_stop(void);
  * count. */
 uint64_t hk_profile_run(void);
 
+/* Returns whether a run goes on. Any thread. */
 bool hk_profile_is_running(void);
 
 /* Returns the rate; 0 while no profile runs. */

@@ -54,6 +54,7 @@ typedef struct {
 /* Stores the time of the process's start. */
 void hk_snapshot_note_start(void);
 
+/* Returns the sums over the process. Threads go on meanwhile, so the sums need not be of one moment. */
 hk_totals_t hk_totals_take(void);
 
 /* Takes a snapshot from a survey of all memory. Returns NULL when the system refuses memory for it. */

@@ -33,6 +33,7 @@ bool hk_kernel_file_line(hk_kernel_file_t *reader, char *line);
  * none. */
 bool hk_kernel_file_line_start(hk_kernel_file_t *reader, char *line);
 
+/* Closes a file that was opened. */
 void hk_kernel_file_close(const hk_kernel_file_t *reader);
 
 #endif /* HK_OS_KERNEL_FILE_H */

@@ -12,7 +12,7 @@
 
 HK_C_BEGIN
 
-/* The pages that one look tells of. */
+/* The most pages of one look. */
 #define HK_TOUCHED_PAGES_MAX 128
 
 typedef struct {
@@ -30,6 +30,7 @@ void hk_touched_pages_open(hk_touched_pages_t *pages, const void *touched);
  * false where the system does not tell. */
 bool hk_touched_pages_look(hk_touched_pages_t *pages, uintptr_t start, size_t bytes, unsigned char *is_touched);
 
+/* Closes the record, if it is open. */
 void hk_touched_pages_close(hk_touched_pages_t *pages);
 
 HK_C_END

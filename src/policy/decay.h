@@ -16,6 +16,7 @@
 
 HK_C_BEGIN
 
+/* A kept_q16 of memory that stays whole. */
 #define HK_DECAY_WHOLE UINT32_C(65536)
 
 /* Times rise, and the part that stays falls. Memory older than the last step's time does not stay. */

@@ -50,11 +50,13 @@ typedef struct {
   hk_learn_decision_t ring[HK_LEARN_LOG_ENTRIES];
 } hk_learn_log_t;
 
+/* Adds a copy of the decision. A full log drops its oldest one for it. */
 void hk_learn_log_add(hk_learn_log_t *log, const hk_learn_decision_t *decision);
 
 /* Returns the decision before the last `back` ones; NULL when the log has none or has dropped it. */
 const hk_learn_decision_t *hk_learn_log_find(const hk_learn_log_t *log, uint64_t back);
 
+/* Returns the word for the state in reports; "unknown" for a number that is no state. */
 const char *hk_learn_state_text(hk_learn_state_t state);
 
 /* Prints one line, without its end: "epoch 12: 1800 ms instead of 450 ms, it cost 31% less: learning". */

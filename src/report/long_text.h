@@ -19,6 +19,7 @@ HK_C_BEGIN
  * the system refuses `least_bytes`. */
 bool hk_long_text_begin(hk_format_t *text, size_t least_bytes);
 
+/* Unmaps the text. */
 void hk_long_text_end(const hk_format_t *text);
 
 HK_C_END

@@ -8,12 +8,13 @@
 
 #include "base/format.h"
 
+/* Writes the text that HAKMEM_STATS=1 prints at the end of the program. */
 void hk_report_text(hk_format_t *out);
 
-/* The schema is docs/stats.schema.json. */
+/* Writes one JSON object. Its schema is docs/stats.schema.json. */
 void hk_report_json(hk_format_t *out);
 
-/* OpenMetrics 1.0, and the older text format of Prometheus. */
+/* Write OpenMetrics 1.0, and the older text format of Prometheus. */
 void hk_report_openmetrics(hk_format_t *out);
 void hk_report_prometheus(hk_format_t *out);
 

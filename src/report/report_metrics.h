@@ -9,6 +9,7 @@
 
 typedef enum { hk_metrics_openmetrics, hk_metrics_prometheus } hk_metrics_form_t;
 
+/* Writes all figures of the snapshot, from the first comment line to the end of the form. */
 void hk_report_metrics(hk_format_t *out, hk_metrics_form_t form, const hk_snapshot_t *snapshot);
 
 /* Returns whether a file with this beginning was written by the library. */

@@ -25,6 +25,7 @@ bool hk_server_is_over(void);
  * closed the socket. */
 bool hk_server_visit(uint64_t timeout_ms, bool (*may_go_on)(void));
 
+/* Disconnects all clients, ends the profile that one of them has started, and closes the socket. */
 void hk_server_close(void);
 
 /* In a child of fork, which has copies of its parent's descriptors: closes them, and ends a profile that a client of

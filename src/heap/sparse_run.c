@@ -11,6 +11,9 @@
 /* Chosen: a run is sparse where at most one in this many of its pages is resident, without those of its end. */
 #define PAGES_OF_ONE 3
 
+/* The smallest page of x86-64 and arm64: no system has more pages in a run. */
+#define PAGE_MIN_BYTES 4096
+
 /* Chosen: a look at a run that is not known takes one to four microseconds. A new heap looks at the first 128. Then it
  * looks at one for each 16 known runs that come back, and at one in 64 where none does. More looks make a percentile of
  * calls slow: docs/experiments/2026-11-28-sparse-runs.md. */
@@ -111,7 +114,7 @@ static size_t count_pages(const unsigned char *is_resident, size_t from_byte, si
 
 /* Returns the run's resident pages if it is sparse; 0 if it is not, and where the system does not tell. */
 static uint16_t sparse_pages(const hk_slab_t *head) {
-  unsigned char is_resident[HK_RUN_MAX_BYTES / 4096];
+  unsigned char is_resident[HK_RUN_MAX_BYTES / PAGE_MIN_BYTES];
   size_t bytes = head->slab_count * HK_SLAB_BYTES, common = common_bytes(head->slab_count);
   HK_ASSERT(bytes <= HK_RUN_MAX_BYTES, "a heap keeps runs that requests ask for");
   if (!hk_os_resident_pages((void *)hk_slab_start(head), bytes, is_resident)) return 0;
@@ -121,7 +124,7 @@ static uint16_t sparse_pages(const hk_slab_t *head) {
 
 /* Looks at one of the run's slabs, which takes less time. */
 static bool seems_sparse(hk_sparse_t *sparse, const hk_slab_t *head) {
-  unsigned char is_resident[HK_SLAB_BYTES / 4096];
+  unsigned char is_resident[HK_SLAB_BYTES / PAGE_MIN_BYTES];
   size_t common = common_bytes(head->slab_count), bytes = hk_smaller(common, HK_SLAB_BYTES);
   const hk_slab_t *slab = head + hk_random(&sparse->random) % (common / bytes);
   if (!hk_os_resident_pages((void *)hk_slab_start(slab), bytes, is_resident)) return false;
@@ -180,12 +183,12 @@ static void consider_look(hk_sparse_t *sparse, hk_slab_t *head) {
 /* ---- The bound. */
 
 static bool make_room(hk_sparse_t *sparse, size_t slabs, size_t pages, size_t room_slabs, hk_list_t *rows) {
-  bool has = hk_sparse_has_room(sparse, slabs, pages, room_slabs);
-  for (unsigned i = 0; !has && i < LISTED_MAX && !is_empty(sparse); i++) {
+  bool has_room = hk_sparse_has_room(sparse, slabs, pages, room_slabs);
+  for (unsigned i = 0; !has_room && i < LISTED_MAX && !is_empty(sparse); i++) {
     list_least_recent(sparse, rows);
-    has = hk_sparse_has_room(sparse, slabs, pages, room_slabs);
+    has_room = hk_sparse_has_room(sparse, slabs, pages, room_slabs);
   }
-  return has;
+  return has_room;
 }
 
 bool hk_sparse_keep(hk_sparse_t *sparse, hk_slab_t *head, size_t room_slabs, hk_list_t *rows) {

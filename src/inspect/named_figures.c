@@ -47,11 +47,16 @@ static bool read_key(name_t *key, hk_named_t *named) {
   return kind != hk_named_free;
 }
 
-static uint64_t *sum_of(hk_named_table_t *table, const name_t *key, unsigned which) {
+/* FNV-1a (G. Fowler, L. Noll, K.-P. Vo; its start and its prime for 64 bits), whose low bits hk_hash spreads. */
+static uint64_t hash_of(const name_t *key) {
   uint64_t hash = UINT64_C(0xcbf29ce484222325) + key->is_tag;
   for (const char *text = key->name; *text != '\0'; text++)
     hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-  hash = hk_hash(hash);
+  return hk_hash(hash);
+}
+
+static uint64_t *sum_of(hk_named_table_t *table, const name_t *key, unsigned which) {
+  uint64_t hash = hash_of(key);
   return &table->sums[which][(which == 0 ? hash >> 32 : hash >> 48) % HK_NAMED_SUMS];
 }
 

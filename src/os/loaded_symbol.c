@@ -48,6 +48,7 @@ static bool find_tables(object_t *object) {
   return object->symbols != NULL && object->names != NULL;
 }
 
+/* The hash of DT_GNU_HASH, which D. Bernstein used first: the table has these very numbers. */
 static uint32_t hash_of(const char *name) {
   uint32_t hash = 5381;
   for (; *name != '\0'; name++) hash = hash * 33 + (unsigned char)*name;

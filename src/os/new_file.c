@@ -3,13 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "os/syscall.h"
 
-/* The longest folder whose rights hk_new_file_obstacle checks. */
-#define FOLDER_BYTES 4096
+/* The longest folder whose rights hk_new_file_obstacle checks, with its zero: no system call takes a longer path. */
+#define FOLDER_BYTES PATH_MAX
 
 bool hk_new_file_is_above_limit(uint64_t bytes) {
   struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};

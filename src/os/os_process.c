@@ -43,6 +43,10 @@ uintptr_t hk_os_vdso(void) {
   return auxiliary_once(&known, AT_SYSINFO_EHDR);
 }
 
+/* The factor of hk_hash, and an odd one whose bits are as irregular, for the rounds of a multiply-xorshift hash. */
+#define FIRST_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+#define SECOND_FACTOR UINT64_C(0xd6e8feb86659fd93)
+
 uint64_t hk_os_process_secret(void) {
   const char *random = (const char *)auxiliary(AT_RANDOM);
   /* An emulator may not supply the random bytes. The secret then comes from addresses alone. */
@@ -50,9 +54,9 @@ uint64_t hk_os_process_secret(void) {
   if (random != NULL) __builtin_memcpy(words, random, sizeof(words));
   /* The C library's stack and pointer guards are these very words. The secret mixes both, so that neither can be read
    * from it. */
-  uint64_t mixed = words[0] * 0x9e3779b97f4a7c15u;
-  mixed = ((mixed ^ (mixed >> 32)) + words[1]) * 0xd6e8feb86659fd93u;
-  mixed = (mixed ^ (mixed >> 32)) * 0xd6e8feb86659fd93u;
+  uint64_t mixed = words[0] * FIRST_FACTOR;
+  mixed = ((mixed ^ (mixed >> 32)) + words[1]) * SECOND_FACTOR;
+  mixed = (mixed ^ (mixed >> 32)) * SECOND_FACTOR;
   return mixed ^ (mixed >> 32);
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 
 #include "base/format.h"
@@ -11,8 +12,8 @@
 #include "os/os.h"
 #include "os/syscall.h"
 
-/* The longest path, with the suffix of name_beside. */
-#define PATH_BYTES (4096 + 64)
+/* Room for the longest path that a system call takes, and for the suffix of name_beside. */
+#define PATH_BYTES (PATH_MAX + 64)
 
 static bool is_regular(long file) {
   struct stat about;

@@ -12,7 +12,7 @@
 #include "unwind/rule_cache.h"
 #include "unwind/unwind_table.h"
 
-/* No code lies below. */
+/* No code lies below: a first page without access makes NULL fault. */
 #define LOWEST_CODE 4096
 /* The most bytes from a stack pointer to the frame pointer, and from there to the next, in a step by frame pointers. */
 #define FRAME_BYTES_MAX ((uintptr_t)1 << 20)

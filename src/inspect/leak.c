@@ -33,9 +33,9 @@ static bool make_rows(hk_leak_t *leak) {
 
 /* Returns NULL when the table is full. */
 static hk_leak_row_t *row_of(hk_leak_t *leak, const hk_site_t *site) {
-  size_t hash = (size_t)(hk_hash((uintptr_t)site >> 4) >> 20);
+  size_t first = hk_hash_place((uintptr_t)site, leak->row_count);
   for (size_t step = 0; step < leak->row_count; step++) {
-    hk_leak_row_t *row = &leak->rows[(hash + step) & (leak->row_count - 1)];
+    hk_leak_row_t *row = &leak->rows[(first + step) & (leak->row_count - 1)];
     if (row->site == NULL) row->site = site;
     if (row->site == site) return row;
   }

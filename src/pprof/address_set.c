@@ -26,7 +26,7 @@ bool hk_address_set_init(hk_address_set_t *set, size_t count) {
 void hk_address_set_end(hk_address_set_t *set) { (void)hk_os_unmap(set->addresses, bytes_of(set)); }
 
 size_t hk_address_set_number(hk_address_set_t *set, uintptr_t address) {
-  size_t mask = set->place_count - 1, at = (hk_hash(address) >> 20) & mask;
+  size_t mask = set->place_count - 1, at = hk_hash_place(address, set->place_count);
   while (set->places[at] != 0 && set->addresses[set->places[at] - 1] != address) at = (at + 1) & mask;
   if (set->places[at] == 0) {
     if (set->used >= most_addresses(set)) return 0;

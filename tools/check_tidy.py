@@ -2,7 +2,8 @@
 """Runs clang-tidy on the library's sources as build/release compiled them.
 
 Findings fail with the version of clang-tidy that the configuration is for. Another version has other checks: findings
-that only it has are printed and do not fail. Without clang-tidy the check is left out.
+that only it has are printed and do not fail. Without clang-tidy the check is left out. With --deep the analyzer follows
+as many paths as it does by itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CHOSEN_WITH_VERSION = 14
+# At how many states the analyzer leaves a function. By itself it does so at 225,000, and takes four times as long; of
+# 21 findings in the library this number had 20 (measured with version 14).
+NODES = 40_000
 
 
 def version(tool: str) -> int:
@@ -34,10 +38,18 @@ def compiled_sources(build: Path) -> list[str]:
     return sorted(file for file in files if file.startswith(f"{ROOT}/src/"))
 
 
+def analyzer_option(name: str, value: int) -> tuple[str, ...]:
+    """The words by which clang hands an option to its analyzer."""
+    return ("-Xclang", "-analyzer-config", "-Xclang", f"{name}={value}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="a configured build directory")
-    build = parser.parse_args().build
+    parser.add_argument("--deep", action="store_true", help="follow as many paths as the analyzer does by itself")
+    arguments = parser.parse_args()
+    build = arguments.build
+    depth = [] if arguments.deep else [f"--extra-arg={word}" for word in analyzer_option("max-nodes", NODES)]
     tool = shutil.which("clang-tidy")
     if tool is None:
         print("tidy: left out: clang-tidy is not installed")
@@ -52,6 +64,7 @@ def main() -> int:
             "--quiet",
             "--extra-arg=-Wno-unknown-warning-option",
             "--extra-arg=-Wno-ignored-optimization-argument",
+            *depth,
             file,
         ]
         return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)

@@ -299,7 +299,7 @@ def ci(werror: str, jobs: int) -> Lanes:
     ]
     if have_clang() is None:
         stages += preset_stages("clang", werror, jobs, 0.02, (150, 30), True, label=IN_CI)
-    stages.append(Stage("tidy", [[sys.executable, "tools/check_tidy.py"]], 280, "release build"))
+    stages.append(Stage("tidy", [[sys.executable, "tools/check_tidy.py"]], 70, "release build"))
     # One process at a time, and the network, take most of the third lane's time. `packages` needs the wheels.
     return [stages, artefacts(jobs), [*wheel_stages(), rpm_and_arch()]]
 
@@ -317,6 +317,7 @@ def rest(werror: str, jobs: int) -> Lanes:
         Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
         Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
         Stage("attacks", ATTACKS, 20, "release build"),
+        Stage("tidy", [[sys.executable, "tools/check_tidy.py", "--deep"]], 270, "release build"),
         *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False, is_each_alone=True),
         *preset_stages("secure", werror, jobs, 0.05, (60, 60), False, *SECURE_TARGETS),

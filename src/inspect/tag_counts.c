@@ -287,7 +287,8 @@ static void add_larger(hk_tag_counts_t *counts, hk_named_t *tag) {
 
 static void add_larger_of_rest(walk_t *walk) {
   for (hk_named_t *named = hk_named_first(); named != NULL; named = named->all_next) {
-    if (counts_of_tag(walk, named) == walk->rest) add_larger(walk->rest, named);
+    hk_tag_counts_t *counts = counts_of_tag(walk, named);
+    if (counts != NULL && counts == walk->rest) add_larger(counts, named);
   }
 }
 

@@ -7,7 +7,7 @@
 #include "os/os.h"
 
 static bool try_detach(hk_heap_t *heap) {
-  if (!hk_attachment_take(&heap->attachment, heap, HK_EMPTY_HEAP, &heap->busy)) return false;
+  if (!hk_attachment_take(&heap->attachment, heap, HK_EMPTY_HEAP, &heap->is_busy)) return false;
   hk_heap_enter(heap);
   hk_store_relaxed(&heap->quiet.since_ms, 0); /* for the next thread that has it */
   (void)hk_remote_drain(heap);

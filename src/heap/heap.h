@@ -142,7 +142,7 @@ struct hk_heap {
   hk_idle_bins_t idle_bins;
   bool is_short;            /* no span has pages to give up behind its carved blocks: heap_flush.c */
   uint64_t shortened_ms;    /* when its spans were last shortened (api/process_purge.c); 0: never */
-  _Atomic(bool) busy;       /* a slow path is under way: a child of fork may find the heap half changed */
+  _Atomic(bool) is_busy;    /* a slow path is under way: a child of fork may find the heap half changed */
   _Atomic(uint8_t) life;    /* hk_heap_life_t; written by the thread that has the heap or is about to */
   _Atomic(bool) is_flushed; /* an idle heap keeps nothing that it can give back (api/process_purge.c); until taken */
   /* Shard of the thread that took the heap last, and of most slabs of the heap. An idle heap is in a slot of its
@@ -279,12 +279,12 @@ HK_INLINE void hk_heap_unclaim_spans(hk_heap_t *heap) { hk_store_release(&heap->
 
 /* Mark a slow path, for a child of a fork in another thread. Not nested. */
 HK_INLINE void hk_heap_enter(hk_heap_t *heap) {
-  hk_store_relaxed(&heap->busy, true);
+  hk_store_relaxed(&heap->is_busy, true);
   hk_keep_store_order();
 }
 HK_INLINE void hk_heap_leave(hk_heap_t *heap) {
   hk_keep_store_order();
-  hk_store_relaxed(&heap->busy, false);
+  hk_store_relaxed(&heap->is_busy, false);
 }
 
 /* Returns the named heap or tag that the heap is a part of; NULL: none. Any thread. */

@@ -62,7 +62,7 @@ static void settle(hk_heap_t *heap, const hk_forker_t *forker) {
   hk_store_relaxed(&heap->part.thread_variable, NULL);
   heap->part.of_thread = (hk_list_t){NULL, NULL};
   heap->part.table = NULL;
-  if (hk_load_relaxed(&heap->busy)) {
+  if (hk_load_relaxed(&heap->is_busy)) {
     hk_heap_set_life(heap, hk_heap_lost);
   } else {
     reset_countdowns(heap);

@@ -416,7 +416,7 @@ static bool take_from_thread(hk_named_t *named, hk_heap_t *part) {
  * an orphan: where it is busy or has no thread, the vanished thread was visiting it. */
 static bool is_out_of_reach(hk_heap_t *part) {
   hk_heap_life_t life = hk_heap_life(part);
-  bool was_visited = hk_load_relaxed(&part->busy) || hk_load_relaxed(&part->part.thread_variable) == NULL;
+  bool was_visited = hk_load_relaxed(&part->is_busy) || hk_load_relaxed(&part->part.thread_variable) == NULL;
   return life == hk_heap_lost || (life == hk_heap_orphan && was_visited);
 }
 

@@ -322,7 +322,7 @@ static void put(hk_heap_t *heap, push_t push) {
 static bool has_incoming_in_turn(hk_heap_t *heap) { return hk_load_in_turn(&heap->shared.incoming) != HK_LIST_END; }
 
 static void prepare(hk_heap_t *heap) {
-  HK_ASSERT(!hk_load_relaxed(&heap->busy), "a heap is at rest when it changes hands");
+  HK_ASSERT(!hk_load_relaxed(&heap->is_busy), "a heap is at rest when it changes hands");
   hk_heap_check_at_rest(heap);
   hk_lock_wait_for_repair();
   make_offer(heap);

@@ -10,9 +10,9 @@
  * hk_heap_idle. It becomes idle before it is in its place, and attached after it has left. overflow_count is the length
  * of the list, and the heaps' numbers go from 1 to hk_heap_total.
  *
- * A thread that has taken a heap is recorded nowhere for a moment, until its own variable or `busy` shows that the heap
- * is in use. If a signal handler forks in that moment, the heap is idle again in the child, or an orphan. hk_heap_keep
- * makes it the caller's.
+ * A thread that has taken a heap is recorded nowhere for a moment, until its own variable or `is_busy` shows that the
+ * heap is in use. If a signal handler forks in that moment, the heap is idle again in the child, or an orphan.
+ * hk_heap_keep makes it the caller's.
  */
 #ifndef HK_HEAP_POOL_H
 #define HK_HEAP_POOL_H
@@ -38,7 +38,7 @@ hk_heap_t *hk_heap_take(void);
 bool hk_heap_take_this(hk_heap_t *heap);
 
 /* Makes a heap that was just taken the caller's, and removes it from any other place. Requires that the thread's
- * variable or `busy` shows that the heap is in use. */
+ * variable or `is_busy` shows that the heap is in use. */
 HK_COLD void hk_heap_keep_slow(hk_heap_t *heap);
 HK_INLINE void hk_heap_keep(hk_heap_t *heap) {
   hk_keep_order();

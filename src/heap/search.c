@@ -95,10 +95,10 @@ bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
   if (is_listed(owner, &span->own.free, owner, block)) return true;
   if (!may_be_under_way(block)) return false;
   if (is_incoming(owner, block)) return true;
-  bool moved = hk_load_racy(&span->moved);
+  bool has_moved = hk_load_racy(&span->has_moved);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (is_in_outbox(heap, moved ? NULL : owner, block)) return true;
-    if (moved && is_incoming(heap, block)) return true;
+    if (is_in_outbox(heap, has_moved ? NULL : owner, block)) return true;
+    if (has_moved && is_incoming(heap, block)) return true;
   }
   return false;
 }

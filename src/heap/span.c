@@ -46,7 +46,7 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
   uint8_t part_kind = (uint8_t)part_kind_of(heap);
   span->own = (hk_free_list_t){.free = HK_LIST_END};
   span->live = 0;
-  span->moved = false;
+  span->has_moved = false;
   hk_store_relaxed(&span->carved, 0);
   for (unsigned i = 0; i < span->slab_count; i++) {
     hk_slab_t *slab = &span[i];

@@ -14,7 +14,7 @@ static void change_owner(hk_slab_t *span, hk_heap_t *from, hk_heap_t *to) {
   hk_bump_relaxed(&from->span_slabs, -(uint32_t)span->slab_count);
   hk_bump_relaxed(&to->span_slabs, span->slab_count);
   to->is_short = false;
-  span->moved = true;
+  span->has_moved = true;
   for (unsigned i = 0; i < span->slab_count; i++) hk_store_relaxed(&span[i].owner, to);
   if (hk_class_is_mid(span->class_index)) hk_span_set_free_lists(span, hk_heap_effective_list(to, span->class_index));
 }

@@ -19,7 +19,7 @@ static _Atomic(uint64_t) not_before_ms;
 
 /* True while there is a purge thread, or one is about to start. Set by the thread that starts it; cleared by the purge
  * thread, or where it could not be started. */
-static _Atomic(bool) exists;
+static _Atomic(bool) is_claimed;
 
 /* The mark of the process that may have a purge thread; 0: none yet. */
 static _Atomic(uint64_t) process;
@@ -95,13 +95,13 @@ bool hk_purge_wakeup_is_allowed(void) { return hk_load_relaxed(&process) == hk_p
 
 bool hk_purge_wakeup_claim(void) {
   bool expected = false;
-  return hk_compare_exchange_acquire(&exists, &expected, true);
+  return hk_compare_exchange_acquire(&is_claimed, &expected, true);
 }
 
-void hk_purge_wakeup_give_up(void) { hk_store_release(&exists, false); /* with the next claim */ }
+void hk_purge_wakeup_give_up(void) { hk_store_release(&is_claimed, false); /* with the next claim */ }
 
 void hk_purge_wakeup_repair(void) {
-  hk_store_relaxed(&exists, false);
+  hk_store_relaxed(&is_claimed, false);
   has_thread = is_expected = false;
   hk_store_relaxed(&hk_purge_wakeup_is_due_at_free, false);
   hk_store_relaxed(&hk_purge_wakeup_awaits_thread, false);

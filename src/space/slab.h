@@ -103,8 +103,8 @@ typedef struct hk_slab {
    * or a large block changes the bit HK_SLAB_HOLDS_SAMPLE alone. */
   uint32_t block_bytes;
   union {
-    bool moved;   /* head of a span: blocks may be on their way to an earlier owner */
-    bool is_lone; /* of a large block in a hardened build: a mapping of its own (space/lone_mapping.h) */
+    bool has_moved; /* head of a span: blocks may be on their way to an earlier owner */
+    bool is_lone;   /* of a large block in a hardened build: a mapping of its own (space/lone_mapping.h) */
   };
   union {
     uint8_t huge;      /* of a large block: hk_thp_advice_t */

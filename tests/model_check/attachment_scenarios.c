@@ -34,7 +34,7 @@ static void set_up(void) {
   checker_name(&attachment.word, "word");
   checker_name(&variable, "variable");
   checker_name(&asleep, "asleep");
-  checker_name(&is_busy, "busy");
+  checker_name(&is_busy, "is_busy");
 }
 
 /* ---- The thread, as heap/thread.c has it. */

@@ -31,7 +31,7 @@ static inline hk_block_t *pop_block(hk_heap_t *heap) { return hk_bin_pop(&heap->
  * nodes. */
 static inline void ignore_marks(hk_heap_t *heap) {
   checker_ignore(&heap->stat, sizeof(heap->stat));
-  checker_ignore(&heap->busy, sizeof(heap->busy));
+  checker_ignore(&heap->is_busy, sizeof(heap->is_busy));
   checker_ignore(&heap->shard, sizeof(heap->shard));
 }
 

@@ -40,7 +40,7 @@ HK_FRESH_TEST(Heap, ANewHeapIsEmpty) {
   EXPECT_NE(heap, HK_EMPTY_HEAP);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(heap) % HK_CACHE_LINE_BYTES, 0u);
   EXPECT_EQ(hk_heap_life(heap), hk_heap_attached);
-  EXPECT_FALSE(hk_load_relaxed(&heap->busy));
+  EXPECT_FALSE(hk_load_relaxed(&heap->is_busy));
   EXPECT_FALSE(hk_heap_has_incoming(heap));
   EXPECT_EQ(hk_load_relaxed(&heap->shared.incoming), HK_LIST_END);
   for (const hk_batch_t &batch : heap->outbox) EXPECT_EQ(batch.owner, nullptr);
@@ -143,7 +143,7 @@ hk_heap_t *InThread(Body body) {
 HK_FRESH_TEST(HeapOfAThread, IsIdleAfterItsEndAndAdopted) {
   hk_heap_t *heap = InThread([](hk_heap_t *) {});
   EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
-  EXPECT_FALSE(hk_load_relaxed(&heap->busy));
+  EXPECT_FALSE(hk_load_relaxed(&heap->is_busy));
   EXPECT_EQ(InThread([](hk_heap_t *) {}), heap);
   EXPECT_EQ(HeapCount(), 1u);
 }

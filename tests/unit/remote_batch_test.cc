@@ -91,7 +91,7 @@ HK_FRESH_TEST(Remote, WhatIsSentToAnIdleHeapIsTakenUpAtOnce) {
   EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), 2u);
   CheckSpan(heaps.owner, span, 1);
   EXPECT_EQ(hk_heap_life(heaps.owner), hk_heap_idle);
-  EXPECT_FALSE(hk_load_relaxed(&heaps.owner->busy));
+  EXPECT_FALSE(hk_load_relaxed(&heaps.owner->is_busy));
   EXPECT_FALSE(heaps.owner->is_visited);
 }
 

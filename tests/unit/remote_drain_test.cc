@@ -36,7 +36,7 @@ void FillPool(size_t count) {
 
 void ExpectIdle(hk_heap_t *heap) {
   EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
-  EXPECT_FALSE(hk_load_relaxed(&heap->busy));
+  EXPECT_FALSE(hk_load_relaxed(&heap->is_busy));
   EXPECT_FALSE(heap->is_visited);
 }
 

@@ -208,7 +208,7 @@ HK_FRESH_TEST(Remote, AnIdleHeapIsDrainedByAnyCaller) {
   EXPECT_EQ(InUseSlabs(), 1u) << "the active span stays; spare slabs without a use do not";
   EXPECT_EQ(heaps.owner->spare_slabs, 0u);
   EXPECT_EQ(hk_load_relaxed(&heaps.owner->life), hk_heap_idle);
-  EXPECT_FALSE(hk_load_relaxed(&heaps.owner->busy));
+  EXPECT_FALSE(hk_load_relaxed(&heaps.owner->is_busy));
   EXPECT_EQ(hk_heap_take(), heaps.owner);
 }
 

@@ -24,7 +24,7 @@ std::set<hk_block_t *> SetOf(const hk_block_t *list) {
 void ExpectMoved(const Heaps &heaps, hk_slab_t *span, unsigned live) {
   unsigned class_index = span->class_index;
   EXPECT_EQ(OwnerOf(span), heaps.taker);
-  EXPECT_TRUE(span->moved);
+  EXPECT_TRUE(span->has_moved);
   EXPECT_EQ(heaps.taker->span_slabs, span->slab_count);
   EXPECT_EQ(StatOf(heaps.taker, hk_stat_slab_move), 1u);
   EXPECT_EQ(StatOf(heaps.giver, hk_stat_slab_move), 0u);
@@ -36,7 +36,7 @@ void ExpectMoved(const Heaps &heaps, hk_slab_t *span, unsigned live) {
     CheckMidBin(heaps.taker, class_index);
   }
   EXPECT_EQ(hk_heap_life(heaps.giver), hk_heap_idle);
-  EXPECT_FALSE(hk_load_relaxed(&heaps.giver->busy));
+  EXPECT_FALSE(hk_load_relaxed(&heaps.giver->is_busy));
 }
 
 // Nothing is left when the heaps that have their spans free the last blocks.
@@ -126,7 +126,7 @@ HK_FRESH_TEST(Steal, TheTakersOwnExhaustedSpanStepsBack) {
     CheckSpan(heaps.taker, SpanOf(held), 1);
     CheckSpan(heaps.taker, SpanOf(full[0]), CapacityOf(class_index));
     EXPECT_FALSE(IsPartial(heaps.taker, SpanOf(full[0])));
-    EXPECT_FALSE(SpanOf(full[0])->moved);
+    EXPECT_FALSE(SpanOf(full[0])->has_moved);
     full.push_back(held);
     ExpectAllGoesBack(heaps, full);
   }

@@ -151,9 +151,9 @@ void hk_remote_flush(hk_heap_t *heap) {
   hk_store_relaxed(&heap->batch_count, 0); /* in a child of fork it may have been a larger number */
 }
 
-/* Clears the bits of a block of a hardened build, unless it is another heap's by now. Returns false when the block was
- * freed twice. */
-static bool may_collect(hk_heap_t *heap, hk_slab_t *slab, const hk_block_t *block) {
+/* Clears the live bit of a block of a hardened build, unless the block is another heap's by now. Returns false when the
+ * block was freed twice. */
+static bool clear_live_bit(hk_heap_t *heap, hk_slab_t *slab, const hk_block_t *block) {
   return hk_load_relaxed(&slab->owner) != heap || hk_live_bit_collect(hk_live_bit_of(block));
 }
 
@@ -191,7 +191,7 @@ size_t hk_remote_drain(hk_heap_t *heap) {
     }
     hk_block_t *next = hk_remote_next(link);
     hk_slab_t *slab = hk_slab_of(block);
-    if (HK_HARDENED && !may_collect(heap, slab, block)) {
+    if (HK_HARDENED && !clear_live_bit(heap, slab, block)) {
       heap->damaged = block;
       break;
     }
@@ -215,7 +215,8 @@ static bool return_to_pool(hk_heap_t *heap) {
   return hk_heap_give_back(heap);
 }
 
-/* Returns whether the heap has sent blocks on to heaps that may be idle. */
+/* Drains a heap that the caller has taken, and gives it back. Sets `*has_incoming` to whether blocks have arrived
+ * since. Returns whether the heap has sent blocks on to heaps that may be idle. */
 static bool drain_once(hk_heap_t *heap, bool *has_incoming) {
   hk_heap_enter_taken(heap);
   heap->is_visited = true;

@@ -56,9 +56,10 @@ void hk_remote_drain_idle(void);
  * vanished thread had just sent some. */
 void hk_remote_note_fork(void);
 
-/* True in a child of fork until a thread has drained the idle heaps. The function does that, for a thread that is about
- * to grow. */
+/* True in a child of fork until a thread has drained the idle heaps. */
 extern HK_HIDDEN _Atomic(bool) hk_remote_is_drain_due;
+
+/* Drains the idle heaps where a fork left that to do. For a thread that is about to grow. */
 HK_INLINE void hk_remote_drain_idle_if_due(void) {
   if (HK_UNLIKELY(hk_load_relaxed(&hk_remote_is_drain_due))) hk_remote_drain_idle();
 }

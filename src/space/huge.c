@@ -326,9 +326,9 @@ void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes, bool
 void hk_huge_note_growing_block(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
   if (slab->huge != hk_thp_ask || hk_option.huge_pages != hk_huge_pages_auto) return;
   hk_lock_acquire(hk_lock_space);
-  bool may = new_bytes - old_bytes <= hk_large_fill_room_locked(huge.filled);
+  bool has_room = new_bytes - old_bytes <= hk_large_fill_room_locked(huge.filled);
   hk_lock_release(hk_lock_space);
-  if (may) return;
+  if (has_room) return;
   slab->huge = hk_thp_forbid;
   (void)advise(start, old_bytes, hk_thp_forbid);
 }

@@ -178,15 +178,15 @@ void *hk_lone_mapping_make(size_t bytes, size_t alignment) {
 
 /* ---- Ends. */
 
-/* Counts the bytes of a block that is to keep its pages. Returns whether it may. */
-static bool may_keep(size_t bytes) {
+/* Counts the bytes of a block that is to keep its pages. Returns false, and counts nothing, when it may not. */
+static bool count_kept(size_t bytes) {
   if (bytes > LONGEST_KEPT_BYTES) return false;
   size_t most = hk_apart_room() / KEPT_SHARE;
   hk_lock_acquire(hk_lock_space);
-  bool may = ended.kept_bytes + bytes <= most;
-  if (may) ended.kept_bytes += bytes;
+  bool has_room = ended.kept_bytes + bytes <= most;
+  if (has_room) ended.kept_bytes += bytes;
   hk_lock_release(hk_lock_space);
-  return may;
+  return has_room;
 }
 
 static void forget_kept(size_t bytes) {
@@ -213,7 +213,7 @@ static ended_t put(const ended_t *one) {
 }
 
 void hk_lone_mapping_end(void *block, size_t bytes) {
-  ended_t one = {.block = block, .bytes = bytes, .has_pages = may_keep(bytes)};
+  ended_t one = {.block = block, .bytes = bytes, .has_pages = count_kept(bytes)};
   if (one.has_pages && !hk_os_suspend_access(block, bytes)) {
     forget_kept(bytes);
     one.has_pages = false;

@@ -93,13 +93,13 @@ static bool claim_whole_locked(size_t most_bytes, victim_t *victim) {
   return true;
 }
 
-/* Claims the oldest memory of either kind, but no extent above `most_bytes`. `all`: also addresses that hold no
- * memory. */
-static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
+/* Claims the oldest memory of either kind, but no extent above `most_bytes`. `or_zero`: where none is dirty, also an
+ * extent that holds no memory. */
+static bool claim_oldest_locked(bool or_zero, size_t most_bytes, victim_t *victim) {
   hk_superslab_t *superslab = hk_superslab_index_oldest_locked();
   if (superslab != NULL && is_better_whole_locked(superslab) && claim_whole_locked(most_bytes, victim)) return true;
   if (superslab == NULL || hk_extent_oldest_age_locked() < superslab->dirty_since)
-    return claim_extent_locked(all, most_bytes, victim);
+    return claim_extent_locked(or_zero, most_bytes, victim);
   claim_superslab_locked(superslab, victim);
   return true;
 }
@@ -124,15 +124,15 @@ static bool claim_lazy_locked(victim_t *victim) {
 }
 
 static bool claim_locked(size_t keep_bytes, size_t most_bytes, hk_purge_cause_t cause, victim_t *victim) {
-  bool all = keep_bytes == 0 && cause != hk_purge_at_peak;
+  bool or_zero = keep_bytes == 0 && cause != hk_purge_at_peak;
   bool may_be_lazy = cause == hk_purge_too_much || cause == hk_purge_too_old;
   hk_dirty_sums_t sums = hk_dirty_sums();
   size_t lazy_bytes = may_be_lazy ? 0 : sums.lazy_bytes;
   size_t excess_bytes = hk_smaller(hk_subtract_to_zero(sums.dirty_bytes + lazy_bytes, keep_bytes), most_bytes);
   victim->is_lazy = may_be_lazy && hk_option.purge == hk_purge_free;
-  if (!all && excess_bytes == 0) return false;
+  if (!or_zero && excess_bytes == 0) return false;
   if (!may_be_lazy && claim_lazy_locked(victim)) return true;
-  return claim_oldest_locked(all, largest_extent(excess_bytes, cause), victim);
+  return claim_oldest_locked(or_zero, largest_extent(excess_bytes, cause), victim);
 }
 
 static bool claim_victim(size_t keep_bytes, size_t most_bytes, hk_purge_cause_t cause, victim_t *victim) {

@@ -30,16 +30,17 @@ static hk_block_t *give_untouched(hk_block_t *block) {
 
 void *hk_small_take(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
+  hk_free_list_t *lists = list - class_index; /* of all classes: the heap's bins, or its shadow lists */
   /* The last refill of an adopted heap's list is unknown. */
   if (hk_class_is_mid(class_index)) heap->state[class_index].carved_zero = false;
   for (;;) {
-    hk_block_t *block = hk_small_pop(list - class_index, class_index);
+    hk_block_t *block = hk_small_pop(lists, class_index);
     if (block != NULL) return block;
     hk_small_drop_damaged(heap, list, class_index);
     hk_block_t *untouched = NULL;
-    bool filled = hk_refill(heap, class_index, &untouched);
+    bool has_refilled = hk_refill(heap, class_index, &untouched);
     hk_misuse_report_damaged(heap);
     if (HK_HARDENED && untouched != NULL && (untouched = give_untouched(untouched)) == NULL) continue;
-    if (!filled || untouched != NULL) return untouched;
+    if (!has_refilled || untouched != NULL) return untouched;
   }
 }

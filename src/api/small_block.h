@@ -5,10 +5,10 @@
 
 #include "heap/heap.h"
 
-/* Pops from the class's list in `bins`, an array of one list for each class. Returns NULL when the list is exhausted or
- * its first block is damaged. */
-HK_INLINE hk_block_t *hk_small_pop(hk_free_list_t *bins, unsigned class_index) {
-  return hk_class_is_mid(class_index) ? hk_bin_pop_mid(&bins[class_index]) : hk_bin_pop(&bins[class_index]);
+/* Pops from the class's list in `lists`, an array of one list for each class. Returns NULL when the list is exhausted
+ * or its first block is damaged. */
+HK_INLINE hk_block_t *hk_small_pop(hk_free_list_t *lists, unsigned class_index) {
+  return hk_class_is_mid(class_index) ? hk_bin_pop_mid(&lists[class_index]) : hk_bin_pop(&lists[class_index]);
 }
 
 /* Empties a list whose first block is damaged, and reports the damage. The request goes on with other blocks. Does

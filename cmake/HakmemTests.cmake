@@ -86,9 +86,9 @@ if(HK_TEST_SAFETY EQUAL 2)
   # keep their slabs, small blocks have a canary, large ones are no runs; memory of one size serves no other, addresses
   # stay reserved, and each new block above 32 KiB needs mprotect.
   set(left_out Figures.* *Exhaustion.* Limits.AThreadThatRuns* Limits.DataLimit* Errno.FreeKeepsItWhenTheSystem*
-      Sizes.GoodSizeWastesLittle Regression.ARefillServesManyBlocks Trim.DirtyMemoryBeyondTheLimit*
-      MallocInfo.CountsBlocksOfWholeSlabs NamedHeap.UsageCountsMemoryExactly NamedHeapDeathTest.LeaksAreReportedAtTheEnd
-      Trim.WhatAFinishedThreadLeft*
+      Errno.WhatTheSystemDoesNotTakeBack* Sizes.GoodSizeWastesLittle Regression.ARefillServesManyBlocks
+      Trim.DirtyMemoryBeyondTheLimit* MallocInfo.CountsBlocksOfWholeSlabs NamedHeap.UsageCountsMemoryExactly
+      NamedHeapDeathTest.LeaksAreReportedAtTheEnd Trim.WhatAFinishedThreadLeft*
   )
   list(JOIN left_out ":" left_out)
   list(APPEND test_environment "GTEST_FILTER=-${left_out}" "HAKMEM_TEST_HARDENED=1")

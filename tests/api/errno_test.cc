@@ -108,121 +108,167 @@ bool RefuseCalls(std::initializer_list<unsigned> calls, unsigned error) {
 
 constexpr int kSkipped = 77;
 
-TEST(Errno, FreeKeepsItWhenTheSystemTakesNothingBack) {
+/* Runs the body in a child. It refuses calls there, and returns kSkipped where it cannot. */
+template <typename Body>
+void ExpectUnderAFilter(Body body) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer needs the refused calls";
-  int result = InChild([] {
-    std::vector<void *> blocks;
-    blocks.reserve(2000);
-    for (size_t size : kSizes) {
-      for (int i = 0; i < (size > 10 * kMiB ? 3 : 60); i++) {
-        char *block = static_cast<char *>(hakmem_malloc(size));
-        if (block == nullptr) return 2;
-        for (size_t offset = 0; offset < size; offset += 16384) block[offset] = 1;
-        blocks.push_back(block);
-      }
-    }
-    if (!RefuseCalls({SYS_munmap, SYS_madvise, SYS_mremap, SYS_mprotect}, ENOMEM)) return kSkipped;
-    for (void *block : blocks) {
-      errno = kMarker;
-      hakmem_free(block);
-      if (errno != kMarker) return 3;
-    }
-    errno = kMarker;
-    hakmem_collect();
-    hakmem_malloc_trim(0);
-    if (errno != kMarker) return 4;
-    /* And everything goes on: what could not be given back is still usable, calloc still gives zeros, realloc moves. */
-    for (size_t size : kSizes) {
-      char *block = static_cast<char *>(hakmem_calloc(1, size));
-      if (block == nullptr) return 5;
-      for (size_t i = 0; i < size; i++) {
-        if (block[i] != 0) return 6;
-      }
-      if (size > 0) block[size / 2] = 42;
-      char *moved = static_cast<char *>(hakmem_realloc(block, size * 2 + 1));
-      if (moved == nullptr) return 7;
-      if (size > 0 && moved[size / 2] != 42) return 8;
-      moved = static_cast<char *>(hakmem_realloc(moved, size / 2 + 1));
-      if (moved == nullptr) return 9;
-      hakmem_free(moved);
-    }
-    return 0;
-  });
+  int result = InChild(body);
   if (result == kSkipped) GTEST_SKIP() << "no seccomp filter here";
   EXPECT_EQ(result, 0);
 }
 
-TEST(Errno, NoMappingsIsEnomemAndNothingElse) {
-  if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer needs the refused calls";
-  int result = InChild([] {
-    char *kept = static_cast<char *>(hakmem_malloc(100));
-    char *kept_big = static_cast<char *>(hakmem_malloc(3 * kMiB));
-    if (kept == nullptr || kept_big == nullptr) return 2;
-    std::memset(kept, 7, 100);
-    std::memset(kept_big, 8, 3 * kMiB);
-    if (!RefuseCalls({SYS_mmap, SYS_mremap}, ENOMEM)) return kSkipped;
-    for (size_t size : kSizes) {
-      /* Until nothing is left: NULL must come with ENOMEM, and come at all. The list lives in the blocks themselves. */
-      void **chain = nullptr;
-      size_t taken = 0;
-      for (;;) {
-        errno = kMarker;
-        void **block = static_cast<void **>(hakmem_malloc(size));
-        if (block == nullptr) {
-          if (errno != ENOMEM) return 3;
-          break;
-        }
-        if (errno != kMarker) return 4;
-        if (size < 16) {
-          hakmem_free(block); /* too small to chain, and cheap to come by */
-          if (++taken > 1000) break;
-          continue;
-        }
-        *block = chain;
-        chain = block;
-        if (++taken > 2000000) return 5;
-      }
-      if (size >= 16) {
-        errno = kMarker;
-        if (hakmem_calloc(1, size) != nullptr || errno != ENOMEM) return 6;
-        errno = kMarker;
-        void *out = &taken;
-        int error = hakmem_posix_memalign(&out, 64, size);
-        if (error == 0) {
-          hakmem_free(out);
-        } else if (error != ENOMEM || out != &taken) {
-          return 7;
-        }
-        if (errno != (error == 0 ? kMarker : ENOMEM)) return 8;
-      }
-      while (chain != nullptr) {
-        void **next = static_cast<void **>(*chain);
-        errno = kMarker;
-        hakmem_free(chain);
-        if (errno != kMarker) return 9;
-        chain = next;
-      }
+/* ---- Memory that the system does not take back. */
+
+bool RefuseToTakeBack() { return RefuseCalls({SYS_munmap, SYS_madvise, SYS_mremap, SYS_mprotect}, ENOMEM); }
+
+/* Returns resident blocks of each size, or none when the system refuses one. */
+std::vector<void *> TouchedBlocks() {
+  std::vector<void *> blocks;
+  for (size_t size : kSizes) {
+    for (int i = 0; i < (size > 10 * kMiB ? 3 : 60); i++) {
+      char *block = static_cast<char *>(hakmem_malloc(size));
+      if (block == nullptr) return {};
+      for (size_t offset = 0; offset < size; offset += 16384) block[offset] = 1;
+      blocks.push_back(block);
+    }
+  }
+  return blocks;
+}
+
+TEST(Errno, FreeKeepsItWhenTheSystemTakesNothingBack) {
+  ExpectUnderAFilter([] {
+    std::vector<void *> blocks = TouchedBlocks();
+    HK_CHILD_CHECK(!blocks.empty());
+    if (!RefuseToTakeBack()) return kSkipped;
+    for (void *block : blocks) {
+      errno = kMarker;
+      hakmem_free(block);
+      HK_CHILD_CHECK(errno == kMarker);
     }
     errno = kMarker;
-    if (hakmem_realloc(kept_big, 300 * kMiB) != nullptr || errno != ENOMEM) return 10;
-    errno = kMarker;
-    if (hakmem_realloc(kept, 300 * kMiB) != nullptr || errno != ENOMEM) return 11;
-    for (int i = 0; i < 100; i++) {
-      if (kept[i] != 7) return 12;
-    }
-    for (size_t i = 0; i < 3 * kMiB; i++) {
-      if (kept_big[i] != 8) return 13;
-    }
-    /* The blocks that were had can be used. */
-    hakmem_free(kept_big);
-    void *small = hakmem_malloc(100);
-    if (small == nullptr) return 14;
-    hakmem_free(small);
-    hakmem_free(kept);
+    hakmem_collect();
+    hakmem_malloc_trim(0);
+    HK_CHILD_CHECK(errno == kMarker);
     return 0;
   });
-  if (result == kSkipped) GTEST_SKIP() << "no seccomp filter here";
-  EXPECT_EQ(result, 0);
+}
+
+TEST(Errno, WhatTheSystemDoesNotTakeBackIsUsable) {
+  ExpectUnderAFilter([] {
+    std::vector<void *> blocks = TouchedBlocks();
+    HK_CHILD_CHECK(!blocks.empty());
+    if (!RefuseToTakeBack()) return kSkipped;
+    for (void *block : blocks) hakmem_free(block);
+    hakmem_collect();
+    for (size_t size : kSizes) {
+      char *block = static_cast<char *>(hakmem_calloc(1, size));
+      HK_CHILD_CHECK(block != nullptr && std::count(block, block + size, 0) == static_cast<ptrdiff_t>(size));
+      if (size > 0) block[size / 2] = 42;
+      char *longer = static_cast<char *>(hakmem_realloc(block, size * 2 + 1));
+      HK_CHILD_CHECK(longer != nullptr && (size == 0 || longer[size / 2] == 42));
+      char *shorter = static_cast<char *>(hakmem_realloc(longer, size / 2 + 1));
+      HK_CHILD_CHECK(shorter != nullptr);
+      hakmem_free(shorter);
+    }
+    return 0;
+  });
+}
+
+/* ---- No more mappings. */
+
+bool RefuseMappings() { return RefuseCalls({SYS_mmap, SYS_mremap}, ENOMEM); }
+
+/* Allocates, and returns whether errno is as it must be. */
+bool AllocsByTheRules(size_t size, void **block) {
+  errno = kMarker;
+  *block = hakmem_malloc(size);
+  return errno == (*block != nullptr ? kMarker : ENOMEM);
+}
+
+bool FreesByTheRules(void *block) {
+  errno = kMarker;
+  hakmem_free(block);
+  return errno == kMarker;
+}
+
+/* For blocks that are too short for a list, and more than can be taken. */
+bool AllocsAndFreesByTheRules(size_t size) {
+  for (int i = 0; i < 1000; i++) {
+    void *block;
+    if (!AllocsByTheRules(size, &block) || !FreesByTheRules(block)) return false;
+  }
+  return true;
+}
+
+/* Allocates until NULL comes. Puts the blocks into a list that lies in themselves. */
+bool TakesAllByTheRules(size_t size, void **list) {
+  for (int taken = 0; taken < 2000000; taken++) {
+    void *block;
+    if (!AllocsByTheRules(size, &block)) return false;
+    if (block == nullptr) return true;
+    *static_cast<void **>(block) = *list;
+    *list = block;
+  }
+  return false;
+}
+
+bool FreesAllByTheRules(void *list) {
+  while (list != nullptr) {
+    void *next = *static_cast<void **>(list);
+    if (!FreesByTheRules(list)) return false;
+    list = next;
+  }
+  return true;
+}
+
+/* Requires that no block of the size is left. One with an alignment may be. */
+bool OthersFailByTheRules(size_t size) {
+  errno = kMarker;
+  if (hakmem_calloc(1, size) != nullptr || errno != ENOMEM) return false;
+  errno = kMarker;
+  void *unchanged = &errno, *out = unchanged;
+  int error = hakmem_posix_memalign(&out, 64, size);
+  if (errno != (error == 0 ? kMarker : ENOMEM)) return false;
+  if (error == 0) hakmem_free(out);
+  return error == 0 || (error == ENOMEM && out == unchanged);
+}
+
+TEST(Errno, NoMappingsIsEnomemAndNothingElse) {
+  ExpectUnderAFilter([] {
+    hakmem_free(hakmem_malloc(3 * kMiB)); /* the library has begun, and has some memory */
+    if (!RefuseMappings()) return kSkipped;
+    for (size_t size : kSizes) {
+      if (size < sizeof(void *)) {
+        HK_CHILD_CHECK(AllocsAndFreesByTheRules(size));
+        continue;
+      }
+      void *list = nullptr;
+      HK_CHILD_CHECK(TakesAllByTheRules(size, &list));
+      HK_CHILD_CHECK(OthersFailByTheRules(size));
+      HK_CHILD_CHECK(FreesAllByTheRules(list));
+    }
+    return 0;
+  });
+}
+
+TEST(Errno, AFailedReallocKeepsTheBlock) {
+  ExpectUnderAFilter([] {
+    char *small = static_cast<char *>(hakmem_malloc(100)), *large = static_cast<char *>(hakmem_malloc(3 * kMiB));
+    HK_CHILD_CHECK(small != nullptr && large != nullptr);
+    std::memset(small, 7, 100);
+    std::memset(large, 8, 3 * kMiB);
+    if (!RefuseMappings()) return kSkipped;
+    for (char *block : {small, large}) {
+      errno = kMarker;
+      HK_CHILD_CHECK(hakmem_realloc(block, 300 * kMiB) == nullptr && errno == ENOMEM);
+    }
+    HK_CHILD_CHECK(std::count(small, small + 100, 7) == 100);
+    HK_CHILD_CHECK(std::count(large, large + 3 * kMiB, 8) == static_cast<ptrdiff_t>(3 * kMiB));
+    hakmem_free(large);
+    hakmem_free(small);
+    HK_CHILD_CHECK(hakmem_malloc(100) != nullptr);
+    return 0;
+  });
 }
 
 } /* namespace */

@@ -18,8 +18,8 @@ void *hk_alloc_aligned(size_t alignment, size_t size) {
   unsigned class_index = hk_class_of_aligned(alignment, hk_block_bytes_for(size));
   if (class_index != 0) return hk_alloc_of_class(class_index, alignment, size);
   hk_count_request(size);
-  bool zero;
-  return size > 0 ? hk_alloc_large(size, alignment, &zero) : hk_alloc_large_empty(alignment);
+  bool is_zero;
+  return size > 0 ? hk_alloc_large(size, alignment, &is_zero) : hk_alloc_large_empty(alignment);
 }
 
 /* Requires a power of two. */

@@ -54,23 +54,23 @@ static void *try_small(unsigned *asked_class, size_t alignment, hk_sample_choice
  * realloc then copies them to a small block, which would look free. realloc cannot clear them: in a block that is in
  * use they may be the program's contents. space/run.c does the same for runs. Where a live block looks free all
  * the same, heap/search.h finds that it is live. */
-static void *without_seal(void *block, const bool *zero) {
-  if (block != NULL && !*zero) hk_block_unseal_if_free(block);
+static void *without_seal(void *block, const bool *is_zero) {
+  if (block != NULL && !*is_zero) hk_block_unseal_if_free(block);
   return block;
 }
 
-HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero) {
+HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *is_zero) {
   size_t offset = alignment > HK_BLOCK_ALIGNMENT ? alignment : HK_BLOCK_ALIGNMENT;
   if (bytes == 0 || size > (size_t)PTRDIFF_MAX - offset) return NULL;
   hk_sample_hook_prefetch();
   size_t whole = offset + bytes; /* at least the usable bytes of an unsampled block */
   unsigned class_index = hk_class_of_aligned(alignment, hk_block_bytes_for(whole));
-  *zero = false;
+  *is_zero = false;
   char *start =
-      class_index != 0 ? try_small(&class_index, alignment, NULL) : hk_alloc_large_unsampled(whole, alignment, zero);
+      class_index != 0 ? try_small(&class_index, alignment, NULL) : hk_alloc_large_unsampled(whole, alignment, is_zero);
   if (start == NULL) return NULL;
   if (hk_sample_hook_note((uintptr_t)start + offset, offset, size, bytes, weight_q16))
-    return without_seal(start + offset, zero);
+    return without_seal(start + offset, is_zero);
   hk_free(start);
   return NULL;
 }
@@ -137,12 +137,12 @@ static HK_NOINLINE void *alloc_small_short(unsigned class_index, size_t alignmen
 /* Allocates the block that was chosen: in a guard slot, as a sample, or else as any other. */
 static HK_NOINLINE void *alloc_small_chosen(unsigned class_index, size_t alignment, size_t size,
                                             const hk_sample_choice_t *choice) {
-  bool zero;
+  bool is_zero;
   void *block = NULL;
   size_t bytes = hk_class_bytes(class_index);
   if (choice->is_guarded) block = hk_guarded_alloc(size, alignment, bytes, choice);
   if (block == NULL && choice->weight_q16 != 0)
-    block = hk_alloc_sampled(size, alignment, bytes, choice->weight_q16, &zero);
+    block = hk_alloc_sampled(size, alignment, bytes, choice->weight_q16, &is_zero);
   return block != NULL ? block : try_small(&class_index, alignment, NULL);
 }
 
@@ -181,8 +181,8 @@ void *hk_alloc_slow(size_t size) {
   if (size <= HK_SMALL_MAX_BYTES) {
     return alloc_small_slow(hk_class_of_request(size), HK_BLOCK_ALIGNMENT, size, &is_unknown);
   }
-  bool zero;
-  return hk_alloc_large(size, HK_BLOCK_ALIGNMENT, &zero);
+  bool is_zero;
+  return hk_alloc_large(size, HK_BLOCK_ALIGNMENT, &is_zero);
 }
 
 void hk_alloc_follow_soft_limit(hk_named_t *named) {
@@ -193,15 +193,15 @@ void hk_alloc_follow_soft_limit(hk_named_t *named) {
 
 /* ---- Runs and large blocks. */
 
-static void *try_large(size_t size, size_t alignment, bool *zero) {
+static void *try_large(size_t size, size_t alignment, bool *is_zero) {
   bool is_run = size <= HK_RUN_MAX_BYTES && alignment <= HK_SUPERSLAB_BYTES && !hk_shortage_is_on();
   if (HK_HARDENED) { /* others serve where there are very many mappings, or the system refuses one */
-    void *guarded = hk_large_alloc_pages(size, alignment, zero);
+    void *guarded = hk_large_alloc_pages(size, alignment, is_zero);
     if (guarded != NULL) hk_thread_count(hk_stat_large_alloc);
-    if (guarded != NULL) return without_seal(guarded, zero);
+    if (guarded != NULL) return without_seal(guarded, is_zero);
   }
   void *block =
-      is_run ? hk_run_alloc(size, alignment, zero) : without_seal(hk_large_alloc(size, alignment, zero), zero);
+      is_run ? hk_run_alloc(size, alignment, is_zero) : without_seal(hk_large_alloc(size, alignment, is_zero), is_zero);
   if (block != NULL) hk_thread_count(is_run ? hk_stat_run_alloc : hk_stat_large_alloc);
   return block;
 }
@@ -221,39 +221,39 @@ HK_INLINE void *take_spare_run(size_t size) {
 
 /* Returns a run from the spare slabs of the thread's heap, NULL where it has none and where spare slabs serve no such
  * request. Requires that the thread is not switched to a named heap: the library's threads may start. */
-HK_INLINE void *find_spare(size_t size, size_t alignment, bool *zero) {
+HK_INLINE void *find_spare(size_t size, size_t alignment, bool *is_zero) {
   hk_serve_consider();
   hk_share_heaps_consider();
   if (size > HK_RUN_MAX_BYTES || alignment > HK_SLAB_BYTES || hk_shortage_is_on() || HK_HARDENED) return NULL;
-  *zero = false;
+  *is_zero = false;
   return take_spare_run(size);
 }
 
 /* Finds a block where no spare run serves. Returns NULL and leaves errno unchanged when the system refuses. */
-HK_INLINE void *find_new_large(size_t size, size_t alignment, bool *zero) {
+HK_INLINE void *find_new_large(size_t size, size_t alignment, bool *is_zero) {
   if (size >> HK_ADDRESS_BITS != 0) return NULL; /* whatever was purged, there are no such addresses */
   hk_lifecycle_start();                          /* it may be the first request of the process */
   hk_purge_thread_consider();
   hk_process_purge_consider();
   hk_process_purge_drain_own();
   if (hk_shortage_is_on()) hk_process_purge_after_refusal();
-  void *block = try_large(size, alignment, zero);
+  void *block = try_large(size, alignment, is_zero);
   if (block == NULL) {
     give_all_back(size <= HK_RUN_MAX_BYTES || hk_shortage_is_on());
-    block = try_large(size, alignment, zero);
+    block = try_large(size, alignment, is_zero);
   }
   return block;
 }
 
 /* Finds a block outside of named heaps and tags. Returns NULL and leaves errno unchanged when the system refuses. */
-HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *zero) {
-  void *spare = find_spare(size, alignment, zero);
-  return spare != NULL ? spare : find_new_large(size, alignment, zero);
+HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *is_zero) {
+  void *spare = find_spare(size, alignment, is_zero);
+  return spare != NULL ? spare : find_new_large(size, alignment, is_zero);
 }
 
 /* Finds a block for the named heap or tag that the thread is switched to, and charges it. Returns NULL also when its
  * limit refuses. */
-static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t alignment, bool *zero) {
+static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t alignment, bool *is_zero) {
   size_t bytes = hk_slab_good_size(size);
   if (bytes == 0) return NULL;
   if (!hk_named_allows(named, bytes)) {
@@ -263,7 +263,7 @@ static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t
   /* The block's slabs do not belong to the part. Its free leaves them to the heap that the freeing thread has then,
    * which is seldom a named heap's part. */
   hk_heap_t *part = hk_named_kind(named) == hk_named_heap ? hk_part_enter_base() : NULL;
-  void *block = find_large_unnamed(size, alignment, zero);
+  void *block = find_large_unnamed(size, alignment, is_zero);
   /* Near a limit on addresses the block may have other bytes than expected. */
   if (block != NULL) bytes = hk_load_relaxed(&hk_slab_of(block)->bytes);
   if (block != NULL && !hk_named_charge(named, bytes)) { /* another thread's charge came first */
@@ -276,41 +276,43 @@ static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t
   return block;
 }
 
-HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero) {
+HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *is_zero) {
   hk_named_t *named = hk_part_current();
-  return HK_UNLIKELY(named != NULL) ? find_large_named(named, size, alignment, zero)
-                                    : find_large_unnamed(size, alignment, zero);
+  return HK_UNLIKELY(named != NULL) ? find_large_named(named, size, alignment, is_zero)
+                                    : find_large_unnamed(size, alignment, is_zero);
 }
 
 /* Returns NULL when the request of `size` bytes is not chosen, or neither a slot nor a sample can be had. An ordinary
  * block would be one of `wanted` bytes. */
-static HK_NOINLINE void *sample_large(size_t size, size_t wanted, size_t alignment, bool *zero) {
+static HK_NOINLINE void *sample_large(size_t size, size_t wanted, size_t alignment, bool *is_zero) {
   size_t bytes = hk_slab_good_size(wanted);
   if (bytes == 0 || hk_sample_hook_is_inside()) return NULL;
   hk_sample_choice_t choice = hk_sampled_choose_large(bytes);
   void *block = choice.is_guarded ? hk_guarded_alloc(size, alignment, bytes, &choice) : NULL;
-  if (block != NULL) *zero = true;
+  if (block != NULL) *is_zero = true;
   if (block != NULL || choice.weight_q16 == 0) return block;
-  return hk_alloc_sampled(size, alignment, bytes, choice.weight_q16, zero);
+  return hk_alloc_sampled(size, alignment, bytes, choice.weight_q16, is_zero);
 }
 
 /* Not inline: most requests find a spare run, with fewer registers. */
-static HK_NOINLINE void *alloc_new_large(size_t size, size_t alignment, bool *zero) {
-  void *block = hk_part_current() != NULL ? hk_alloc_large_unsampled(size, alignment, zero)
-                                          : find_new_large(size, alignment, zero);
+static HK_NOINLINE void *alloc_new_large(size_t size, size_t alignment, bool *is_zero) {
+  void *block = hk_part_current() != NULL ? hk_alloc_large_unsampled(size, alignment, is_zero)
+                                          : find_new_large(size, alignment, is_zero);
   return block != NULL ? block : hk_alloc_fail();
 }
 
-static void *alloc_large(size_t size, size_t wanted, size_t alignment, bool *zero) {
+static void *alloc_large(size_t size, size_t wanted, size_t alignment, bool *is_zero) {
   if (HK_UNLIKELY(hk_sampling_is_on())) {
-    void *sampled = sample_large(size, wanted, alignment, zero);
+    void *sampled = sample_large(size, wanted, alignment, is_zero);
     if (sampled != NULL) return sampled;
   }
-  void *spare = HK_LIKELY(hk_part_current() == NULL) ? find_spare(wanted, alignment, zero) : NULL;
-  return HK_LIKELY(spare != NULL) ? spare : alloc_new_large(wanted, alignment, zero);
+  void *spare = HK_LIKELY(hk_part_current() == NULL) ? find_spare(wanted, alignment, is_zero) : NULL;
+  return HK_LIKELY(spare != NULL) ? spare : alloc_new_large(wanted, alignment, is_zero);
 }
 
-void *hk_alloc_large(size_t size, size_t alignment, bool *zero) { return alloc_large(size, size, alignment, zero); }
+void *hk_alloc_large(size_t size, size_t alignment, bool *is_zero) {
+  return alloc_large(size, size, alignment, is_zero);
+}
 
 void *hk_alloc_large_empty(size_t alignment) {
   bool ignored;
@@ -326,7 +328,7 @@ void *hk_alloc_roomy_slow(size_t size, size_t wanted) {
 /* ---- Zero. */
 
 /* Used by HK_ASSERT alone, which a release build leaves out. */
-__attribute__((unused)) HK_INLINE bool is_zero(const void *start, size_t bytes) {
+__attribute__((unused)) HK_INLINE bool holds_only_zeros(const void *start, size_t bytes) {
   const char *text = start;
   for (; bytes >= sizeof(uint64_t); text += sizeof(uint64_t), bytes -= sizeof(uint64_t)) {
     if (*(const uint64_t *)(const void *)text != 0) return false;
@@ -349,16 +351,16 @@ static void *calloc_small(size_t size) {
   }
   if (!fresh || HK_HARDENED) return memset(block, 0, size);
   *block = (hk_block_t){0}; /* the two words that linked it */
-  HK_ASSERT(is_zero(block, hk_class_bytes(class_index)), "a block that calloc does not clear is zero");
+  HK_ASSERT(holds_only_zeros(block, hk_class_bytes(class_index)), "a block that calloc does not clear is zero");
   return block;
 }
 
 void *hk_calloc_large(size_t bytes, size_t alignment) {
-  bool zero;
-  void *block = hk_alloc_large(bytes, alignment, &zero);
+  bool is_zero;
+  void *block = hk_alloc_large(bytes, alignment, &is_zero);
   if (block == NULL) return NULL;
-  if (zero) {
-    HK_ASSERT(is_zero(block, hk_usable_size(block)), "a block that calloc does not clear is zero");
+  if (is_zero) {
+    HK_ASSERT(holds_only_zeros(block, hk_usable_size(block)), "a block that calloc does not clear is zero");
     return block;
   }
   if (bytes <= HK_RUN_MAX_BYTES) return memset(block, 0, bytes);

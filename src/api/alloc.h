@@ -32,14 +32,14 @@ HK_NOINLINE void *hk_alloc_slow(size_t size) HK_NOTHROW;
 void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size);
 
 /* Allocates a run or a large block: above 32 KiB, or with an alignment that no smaller block has. `alignment` is a
- * power of two. `*zero` says whether the block is known to be zero. Returns NULL with ENOMEM. */
-void *hk_alloc_large(size_t size, size_t alignment, bool *zero);
+ * power of two. `*is_zero` says whether the block is known to be zero. Returns NULL with ENOMEM. */
+void *hk_alloc_large(size_t size, size_t alignment, bool *is_zero);
 
 /* hk_alloc_large for a request of no bytes: a guarded block or a sample then has no bytes, any other block has some. */
 void *hk_alloc_large_empty(size_t alignment);
 
 /* hk_alloc_large without sampling, for realloc. Returns NULL and leaves errno unchanged when there is no memory. */
-HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero);
+HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *is_zero);
 
 /* hk_alloc_slow for a request of `size` bytes, 1 to `wanted`, that gets a block of `wanted` bytes. A guarded block has
  * `size` bytes, so that its padding begins behind the requested ones. */
@@ -47,7 +47,7 @@ HK_NOINLINE void *hk_alloc_roomy_slow(size_t size, size_t wanted);
 
 /* Allocates a sampled block in the place of an unsampled one of `bytes`; 0: no block is that large. Returns NULL and
  * leaves errno unchanged when there is no memory, or no room to enter the sample. */
-HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero);
+HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *is_zero);
 
 /* hk_alloc_large for a block that is all zero, of `bytes` bytes. Returns NULL with ENOMEM. */
 void *hk_calloc_large(size_t bytes, size_t alignment);

@@ -242,11 +242,12 @@ HK_INLINE size_t own_small_bytes(const void *block) {
 }
 
 static void *move_large_unnamed(void *block, size_t bytes, size_t size, uint64_t weight_q16) {
-  bool zero;
+  bool is_zero;
   void *moved = NULL;
-  if (weight_q16 != 0) moved = hk_alloc_sampled(size, HK_BLOCK_ALIGNMENT, hk_slab_good_size(size), weight_q16, &zero);
-  if (moved == NULL) moved = hk_alloc_large_unsampled(with_room_to_grow(bytes, size), HK_BLOCK_ALIGNMENT, &zero);
-  if (moved == NULL) moved = hk_alloc_large_unsampled(size, HK_BLOCK_ALIGNMENT, &zero);
+  if (weight_q16 != 0)
+    moved = hk_alloc_sampled(size, HK_BLOCK_ALIGNMENT, hk_slab_good_size(size), weight_q16, &is_zero);
+  if (moved == NULL) moved = hk_alloc_large_unsampled(with_room_to_grow(bytes, size), HK_BLOCK_ALIGNMENT, &is_zero);
+  if (moved == NULL) moved = hk_alloc_large_unsampled(size, HK_BLOCK_ALIGNMENT, &is_zero);
   if (moved == NULL) return size > bytes ? hk_alloc_fail() : keep_old(block);
   memcpy(moved, block, size < bytes ? size : bytes);
   hk_free(block);

@@ -15,7 +15,7 @@ static void note_carved_mid(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   hk_free_list_t *bin = hk_heap_effective_list(heap, span->class_index);
   span->live = (uint16_t)(span->live + count);
   bin->countdown = heap->state[span->class_index].room - count;
-  heap->state[span->class_index].carved_zero = span->zero;
+  heap->state[span->class_index].carved_zero = span->is_zero;
 }
 
 static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsigned count) {
@@ -23,7 +23,7 @@ static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsig
   if (hk_class_is_mid(span->class_index)) {
     note_carved_mid(heap, span, count);
   } else {
-    bin->countdown = span->zero ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
+    bin->countdown = span->is_zero ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
     hk_heap_note_length(heap, span->class_index, count);
   }
   hk_keep_store_order();

@@ -110,7 +110,7 @@ static void check_active_tiny(hk_heap_t *heap, const hk_slab_t *span, unsigned l
   HK_REQUIRE(span->own.free == HK_LIST_END, "an active span's free blocks are its bin's");
   HK_REQUIRE(!hk_list_is_linked(&span->link), "an active span is in no list");
   HK_REQUIRE(length <= hk_span_carved(span), "a bin has no more blocks than were carved");
-  HK_REQUIRE(!hk_bin_is_fresh(hk_heap_effective_list(heap, span->class_index)) || span->zero,
+  HK_REQUIRE(!hk_bin_is_fresh(hk_heap_effective_list(heap, span->class_index)) || span->is_zero,
              "a fresh list is of a zero span");
 }
 

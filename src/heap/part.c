@@ -449,7 +449,7 @@ static void release_some_spans(hk_heap_t *part) {
     } else if (HK_HARDENED) {
       hk_class_slabs_put_with_blocks(span, span->class_index);
     } else {
-      span->zero = false;
+      span->is_zero = false;
       hk_list_push_back(&rows, &span->link);
     }
   }

@@ -136,7 +136,7 @@ static uint32_t release_spans(hk_list_t *spans) {
     blocks += hk_span_carved(span);
     slabs += span->slab_count;
     count++;
-    span->zero = false;
+    span->is_zero = false;
     hk_slab_retire(span, span->slab_count);
     bool is_short = hk_short_span_is(span);
     if (HK_LIKELY(!is_short && !HK_HARDENED)) continue;

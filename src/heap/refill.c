@@ -34,7 +34,7 @@ static unsigned next_count(hk_bin_state_t *state, size_t block_bytes, unsigned m
 }
 
 static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
-  if (hk_load_relaxed(&state->active)->zero) return first_count(block_bytes);
+  if (hk_load_relaxed(&state->active)->is_zero) return first_count(block_bytes);
   return next_count(state, block_bytes, state->room - 1u);
 }
 
@@ -46,7 +46,7 @@ static unsigned next_tiny_count(hk_bin_state_t *state, const hk_slab_t *span, si
   unsigned count = next_count(state, block_bytes, (unsigned)(CARVE_TINY_BYTES / block_bytes));
   unsigned carved = hk_span_carved(span);
   size_t first = carved % hk_class_blocks_per_slab(span->class_index) * block_bytes, page_bytes = hk_os_page_size();
-  if (span->zero && !HK_HARDENED) {
+  if (span->is_zero && !HK_HARDENED) {
     size_t end = hk_align_up(first + 1, page_bytes);
     return (unsigned)hk_smaller(count, (end - first + block_bytes - 1) / block_bytes);
   }
@@ -57,7 +57,7 @@ static unsigned next_tiny_count(hk_bin_state_t *state, const hk_slab_t *span, si
 /* Returns whether a carving of the active span is one block of memory that was never used. Linking such a block would
  * only make its first page resident here instead of in the program. */
 static bool is_one_untouched(const hk_slab_t *span, size_t block_bytes) {
-  return hk_class_is_mid(span->class_index) && span->zero && first_count(block_bytes) == 1;
+  return hk_class_is_mid(span->class_index) && span->is_zero && first_count(block_bytes) == 1;
 }
 
 /* Returns a block that was never used: in a hardened build a random one of some. */

@@ -98,7 +98,7 @@ static hk_slab_t *acquire_whole_of_class(hk_heap_t *heap, unsigned class_index) 
   hk_slab_t *span = hk_class_slabs_take(class_index, slab_count);
   if (span != NULL) return span;
   span = acquire_whole(heap, class_index);
-  if (span != NULL) span->is_wiped = span->zero;
+  if (span != NULL) span->is_wiped = span->is_zero;
   while (span == NULL && slab_count > 1) span = hk_class_slabs_take(class_index, slab_count /= 2);
   return span;
 }
@@ -138,7 +138,7 @@ HK_INLINE void uncharge(hk_heap_t *heap, hk_slab_t *span, unsigned slab_count) {
 
 hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
   hk_slab_t *span = hk_shortage_is_on() ? acquire_short(heap, class_index) : NULL;
-  if (HK_HARDENED && span != NULL) span->is_wiped = span->zero;
+  if (HK_HARDENED && span != NULL) span->is_wiped = span->is_zero;
   if (HK_LIKELY(span == NULL))
     span = HK_HARDENED ? acquire_whole_of_class(heap, class_index) : acquire_whole(heap, class_index);
   if (span == NULL || !charge(heap, span, class_index)) return NULL;

@@ -58,7 +58,7 @@ static hk_slab_t *carve_reserve(hk_heap_t *heap, unsigned slab_count) {
   reserve->slab_count = (uint8_t)rest;
   if (rest == 0) heap->reserve = NULL;
   head->slab_count = (uint8_t)slab_count;
-  head->zero = true;
+  head->is_zero = true;
   return head;
 }
 
@@ -112,7 +112,7 @@ static void keep_reserve(hk_heap_t *heap) {
 
 static void put(hk_heap_t *heap, hk_slab_t *head, bool with_reserve) {
   unsigned slab_count = head->slab_count;
-  head->zero = false;
+  head->is_zero = false;
   bool has_list = slab_count <= HK_RUN_MAX_SLABS;
   if (has_list && hk_load_relaxed(&heap->spare_slabs) + slab_count > room(heap)) {
     heap->spare_overflows++;
@@ -144,7 +144,7 @@ void hk_spare_put_run_slow(hk_heap_t *heap, hk_slab_t *head) {
   if (HK_HARDENED || is_listed || is_too_long || !keep_sparse(heap, head)) {
     put(heap, head, false); /* the next runs would make the reserve resident */
   } else {
-    head->zero = false;
+    head->is_zero = false;
   }
 }
 

@@ -28,7 +28,7 @@ HK_INLINE void *hk_spare_take_run(hk_heap_t *heap, unsigned slab_count) {
   return head != NULL ? hk_run_reopen_closed(head) : NULL;
 }
 
-/* Returns slabs for a span: from the spare rows, then from the reserve, then from the superslabs. Its `zero` says
+/* Returns slabs for a span: from the spare rows, then from the reserve, then from the superslabs. Its `is_zero` says
  * whether they are known to be zero. Returns NULL when the system refuses. */
 hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count);
 

@@ -145,7 +145,7 @@ static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, uns
   census->live_bytes += of_live;
   census->free_bytes += of_carved - of_live;
   census->uncarved_bytes += resident - of_carved;
-  if (superslab->record.is_huge && span->zero) census->huge_excess_bytes += resident - of_carved;
+  if (superslab->record.is_huge && span->is_zero) census->huge_excess_bytes += resident - of_carved;
   census->spans_estimated += is_estimate;
 }
 

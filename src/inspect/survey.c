@@ -68,7 +68,7 @@ static void show_large(walk_t *walk, const hk_slab_t *slab, uintptr_t start, boo
   if (bytes == 0 || bytes % hk_os_page_size() != 0 || bytes >> HK_ADDRESS_BITS != 0) return;
   walk->large_count += !is_free;
   if (walk->visitor->large == NULL) return;
-  bool may_be_resident = !is_free || !slab->zero;
+  bool may_be_resident = !is_free || !slab->is_zero;
   size_t resident = may_be_resident ? hk_os_resident_bytes((void *)start, bytes) : 0;
   hk_survey_large_t large = {.start = start,
                              .bytes = bytes,

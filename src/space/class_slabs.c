@@ -54,8 +54,8 @@ static void note_peak(void) {
 static size_t bytes_of(const hk_slab_t *head) { return head->slab_count * HK_SLAB_BYTES; }
 
 static void purge(hk_slab_t *head) {
-  head->zero = hk_os_purge((void *)hk_slab_start(head), bytes_of(head));
-  if (!head->zero) return;
+  head->is_zero = hk_os_purge((void *)hk_slab_start(head), bytes_of(head));
+  if (!head->is_zero) return;
   head->is_wiped = true;
   hk_stat_add(hk_stat_purged, bytes_of(head));
 }
@@ -76,7 +76,7 @@ static void keep(hk_slab_t *head, unsigned class_index) {
   count_as(head, false);
   hk_lock_acquire(hk_lock_space);
   if (!hk_list_is_linked(list)) hk_list_init(list);
-  if (head->zero) {
+  if (head->is_zero) {
     hk_list_push_back(list, &head->link);
   } else {
     hk_list_push_front(list, &head->link);
@@ -88,11 +88,11 @@ static void keep(hk_slab_t *head, unsigned class_index) {
 static void count_or_purge(hk_slab_t *head) {
   size_t bytes = bytes_of(head);
   note_peak();
-  head->zero = false;
+  head->is_zero = false;
   if (hk_add_relaxed(&hk_apart_bytes, bytes) + bytes > bound()) {
     (void)hk_sub_relaxed(&hk_apart_bytes, bytes);
     purge(head);
-    if (!head->zero) (void)hk_add_relaxed(&hk_apart_bytes, bytes);
+    if (!head->is_zero) (void)hk_add_relaxed(&hk_apart_bytes, bytes);
   }
 }
 
@@ -115,7 +115,7 @@ static void wipe(hk_slab_t *head, unsigned class_index) {
 
 void hk_class_slabs_put_with_blocks(hk_slab_t *head, unsigned class_index) {
   count_or_purge(head);
-  if (!head->zero) wipe(head, class_index);
+  if (!head->is_zero) wipe(head, class_index);
   keep(head, class_index);
 }
 
@@ -131,7 +131,7 @@ static hk_slab_t *find_locked(unsigned class_index, unsigned slab_count) {
   unsigned passed = 0;
   for (hk_list_t *link = list->next; link != list && passed <= PASSED_MAX; link = link->next, passed++) {
     hk_slab_t *head = HK_CONTAINER_OF(link, hk_slab_t, link);
-    if (slab_count == 0) return head->zero ? NULL : head;
+    if (slab_count == 0) return head->is_zero ? NULL : head;
     if (head->slab_count == slab_count) return head;
   }
   return NULL;
@@ -145,7 +145,7 @@ static hk_slab_t *take_first(unsigned class_index, unsigned slab_count) {
   hk_lock_release(hk_lock_space);
   if (head == NULL) return NULL;
   count_as(head, true);
-  if (!head->zero) (void)hk_sub_relaxed(&hk_apart_bytes, bytes_of(head));
+  if (!head->is_zero) (void)hk_sub_relaxed(&hk_apart_bytes, bytes_of(head));
   return head;
 }
 
@@ -156,7 +156,7 @@ static void purge_down_to(size_t most_bytes) {
       hk_slab_t *head = take_first(i, 0);
       if (head == NULL) break;
       purge(head);
-      bool is_refused = !head->zero;
+      bool is_refused = !head->is_zero;
       if (is_refused) (void)hk_add_relaxed(&hk_apart_bytes, bytes_of(head));
       keep(head, i);
       if (is_refused) return;
@@ -166,7 +166,7 @@ static void purge_down_to(size_t most_bytes) {
 
 hk_slab_t *hk_class_slabs_take(unsigned class_index, unsigned slab_count) {
   hk_slab_t *head = take_first(class_index, slab_count);
-  if (head == NULL || head->zero) purge_down_to(bound());
+  if (head == NULL || head->is_zero) purge_down_to(bound());
   return head;
 }
 

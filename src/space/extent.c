@@ -65,7 +65,7 @@ static uintptr_t start_of(const hk_slab_t *first) { return (uintptr_t)first->fre
 static size_t bytes_of(const hk_slab_t *first) { return hk_load_relaxed(&((hk_slab_t *)first)->bytes); }
 
 static hk_extent_t extent_of(const hk_slab_t *first) {
-  return (hk_extent_t){.start = start_of(first), .bytes = bytes_of(first), .zero = first->zero};
+  return (hk_extent_t){.start = start_of(first), .bytes = bytes_of(first), .is_zero = first->is_zero};
 }
 
 static hk_slab_t *last_slab(hk_extent_t extent) { return hk_slab_of((void *)(extent.start + extent.bytes - 1)); }
@@ -133,7 +133,7 @@ static void sum_up_locked(size_t count, hk_extent_t extent, bool is_in) {
   size_t bytes = is_in ? extent.bytes : -extent.bytes;
   hk_bump_relaxed(&extents.count, count);
   hk_bump_relaxed(&extents.free_bytes, bytes);
-  if (!extent.zero) hk_bump_relaxed(&hk_dirty_extents.dirty_bytes, bytes);
+  if (!extent.is_zero) hk_bump_relaxed(&hk_dirty_extents.dirty_bytes, bytes);
 }
 
 #if HK_DEBUG
@@ -162,7 +162,7 @@ static void check_extent_locked(const hk_slab_t *first) { (void)first; }
 static void link_locked(hk_extent_t extent, uint64_t since, hk_list_t *older) {
   hk_slab_t *first = hk_slab_of((void *)extent.start), *last = last_slab(extent);
   first->free_list = (hk_free_list_t *)extent.start;
-  first->zero = extent.zero;
+  first->is_zero = extent.is_zero;
   hk_store_relaxed(&last->bytes, HK_SLAB_BYTES); /* for hk_region_map_find_below: the extent ends here */
   hk_store_relaxed(&first->bytes, extent.bytes);
   tag(first, first, since);
@@ -200,7 +200,8 @@ static walked_t check_ages_locked(const hk_list_t *list, bool is_zero) {
     const hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, extent.link);
     HK_REQUIRE(node->next->previous == node, "the list of free extents by age is whole");
     check_extent_locked(first);
-    HK_REQUIRE(first->zero == is_zero, "a free extent is in the list of the zero ones, or of the dirty ones, as it is");
+    HK_REQUIRE(first->is_zero == is_zero,
+               "a free extent is in the list of the zero ones, or of the dirty ones, as it is");
     HK_REQUIRE(first->extent.since >= age, "free extents lie in the order of age");
     age = first->extent.since;
     walked.count++;
@@ -240,7 +241,7 @@ uint64_t hk_extent_check_locked(void) {
 
 /* ---- Putting back. */
 
-static hk_list_t *youngest_locked(bool zero) { return zero ? extents.zero.previous : extents.dirty.previous; }
+static hk_list_t *youngest_locked(bool is_zero) { return is_zero ? extents.zero.previous : extents.dirty.previous; }
 
 void hk_extent_put_locked(hk_extent_t extent) {
   hk_extent_mark_changing_locked();
@@ -250,14 +251,14 @@ void hk_extent_put_locked(hk_extent_t extent) {
     hk_extent_t other = unlink_locked(before->head);
     HK_ASSERT(other.start + other.bytes == extent.start, "an extent before a range ends where the range begins");
     untag(hk_slab_of((void *)extent.start)); /* the first slab of a freed block says hk_slab_free */
-    extent = (hk_extent_t){other.start, other.bytes + extent.bytes, other.zero && extent.zero};
+    extent = (hk_extent_t){other.start, other.bytes + extent.bytes, other.is_zero && extent.is_zero};
   }
   if (is_tag_locked(behind)) {
     hk_extent_t other = unlink_locked(behind);
     HK_ASSERT(other.start == extent.start + extent.bytes, "an extent behind a range begins where the range ends");
-    extent = (hk_extent_t){extent.start, extent.bytes + other.bytes, other.zero && extent.zero};
+    extent = (hk_extent_t){extent.start, extent.bytes + other.bytes, other.is_zero && extent.is_zero};
   }
-  link_locked(extent, hk_dirty_next_age_locked(&hk_dirty_extents), youngest_locked(extent.zero));
+  link_locked(extent, hk_dirty_next_age_locked(&hk_dirty_extents), youngest_locked(extent.is_zero));
   unmark_changing_locked();
 }
 
@@ -297,12 +298,12 @@ static hk_extent_t split_locked(hk_slab_t *first, uintptr_t start, size_t bytes)
   uint64_t since = first->extent.since;
   hk_list_t *older = first->extent.link.previous;
   hk_extent_t whole = unlink_locked(first);
-  hk_extent_t head = {whole.start, start - whole.start, whole.zero};
-  hk_extent_t tail = {start + bytes, whole.bytes - head.bytes - bytes, whole.zero};
+  hk_extent_t head = {whole.start, start - whole.start, whole.is_zero};
+  hk_extent_t tail = {start + bytes, whole.bytes - head.bytes - bytes, whole.is_zero};
   if (head.bytes > 0) link_locked(head, since, older);
   if (tail.bytes > 0) link_locked(tail, since, older);
   unmark_changing_locked();
-  return (hk_extent_t){start, bytes, whole.zero};
+  return (hk_extent_t){start, bytes, whole.is_zero};
 }
 
 /* Not inline: a small program has no free extent, and does not come here. */
@@ -327,7 +328,7 @@ static hk_slab_t *dirty_of_bucket_locked(unsigned bucket, size_t bytes) {
   hk_list_t *node = list->next;
   for (unsigned i = 0; i < LOOK_MAX && node != list; i++, node = node->next) {
     hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
-    if (!first->zero && bytes_of(first) >= bytes) return first;
+    if (!first->is_zero && bytes_of(first) >= bytes) return first;
   }
   return NULL;
 }

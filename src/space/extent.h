@@ -23,7 +23,7 @@
 typedef struct {
   uintptr_t start;
   size_t bytes;
-  bool zero; /* known to read as zero: it holds no memory */
+  bool is_zero; /* known to read as zero: it holds no memory */
 } hk_extent_t;
 
 /* Makes a range of slabs free. Requires that each of its slabs has a writable descriptor (hk_region_map_enter), and

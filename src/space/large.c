@@ -62,7 +62,7 @@ static void count_locked(size_t count, size_t bytes) {
   hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, bytes);
 }
 
-static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool zero, uint64_t now_ms) {
+static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool is_zero, uint64_t now_ms) {
   hk_slab_t *slab = hk_slab_of((void *)start);
   if (HK_HARDENED) {
     slab->is_lone = is_lone;
@@ -74,7 +74,7 @@ static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool ze
   slab->is_open = false;
   slab->ahead_slabs = 0;
   slab->born_ms = (uint32_t)now_ms; /* here: hk_large_fill_look reads it */
-  if (zero) hk_large_fill_begin_locked(slab, start, bytes);
+  if (is_zero) hk_large_fill_begin_locked(slab, start, bytes);
   hk_store_relaxed(&slab->bytes, bytes);
   hk_slab_set_state(slab, hk_slab_large);
   count_locked(1, bytes);
@@ -82,19 +82,19 @@ static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool ze
 
 /* ---- Allocation. */
 
-static void *take_free(size_t bytes, size_t alignment, bool *zero) {
+static void *take_free(size_t bytes, size_t alignment, bool *is_zero) {
   hk_extent_t extent;
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   bool found = hk_extent_take_locked(bytes, alignment, preferred_alignment(bytes), &extent);
   if (found) {
-    if (extent.zero) hk_dirty_note_touched_locked(&hk_dirty_extents, bytes);
-    describe_locked(extent.start, bytes, false, extent.zero, now_ms);
+    if (extent.is_zero) hk_dirty_note_touched_locked(&hk_dirty_extents, bytes);
+    describe_locked(extent.start, bytes, false, extent.is_zero, now_ms);
   }
   hk_purge_end_change(now_ms);
   if (!found) return NULL;
   hk_stat_add(hk_stat_large_reuse, 1);
-  *zero = extent.zero;
+  *is_zero = extent.is_zero;
   return (void *)extent.start;
 }
 
@@ -110,7 +110,7 @@ static void unmap(void *block, size_t bytes) {
 }
 
 /* Maps a new block. With `is_lone`, in a hardened build, it is a mapping of its own between guards. */
-static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *zero) {
+static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *is_zero) {
   size_t preferred = preferred_alignment(bytes);
   if (alignment < preferred) alignment = preferred;
   void *block = HK_HARDENED && is_lone ? hk_lone_mapping_make(bytes, alignment) : hk_os_reserve(bytes, alignment);
@@ -128,7 +128,7 @@ static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *zero) {
   hk_dirty_note_touched_locked(&hk_dirty_extents, bytes);
   describe_locked((uintptr_t)block, bytes, is_lone, true, now_ms);
   hk_purge_end_change(now_ms);
-  *zero = true;
+  *is_zero = true;
   return block;
 }
 
@@ -138,11 +138,11 @@ static bool is_whole_pages(const hk_slab_t *slab, size_t bytes) {
   return HK_HARDENED ? slab->is_lone : bytes % HK_SLAB_BYTES != 0;
 }
 
-void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
+void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *is_zero) {
   if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES) return NULL;
   if (hk_load_relaxed(&block_count) >= HK_SHORTAGE_MAPPINGS_MAX) return NULL; /* counts large blocks of any kind */
   size_t block_bytes = hk_align_up(bytes > 0 ? bytes : 1, hk_os_page_size());
-  return map_new(block_bytes, alignment > HK_SLAB_BYTES ? alignment : HK_SLAB_BYTES, HK_HARDENED, zero);
+  return map_new(block_bytes, alignment > HK_SLAB_BYTES ? alignment : HK_SLAB_BYTES, HK_HARDENED, is_zero);
 }
 
 /* Leaves a block to the program if it becomes huge pages, or is a sample for them. Otherwise it may be prefaulted. */
@@ -153,17 +153,17 @@ static void note_fresh(void *block, size_t bytes, size_t block_bytes, bool is_ne
     hk_large_prefault_note_new(slab, (uintptr_t)block, bytes);
 }
 
-void *hk_large_alloc(size_t bytes, size_t alignment, bool *zero) {
+void *hk_large_alloc(size_t bytes, size_t alignment, bool *is_zero) {
   size_t block_bytes = whole_slabs(bytes);
   if (block_bytes == 0) return NULL;
   if (alignment < HK_SLAB_BYTES) alignment = HK_SLAB_BYTES;
-  void *block = hk_shortage_is_on() ? hk_large_alloc_pages(bytes, alignment, zero) : NULL;
+  void *block = hk_shortage_is_on() ? hk_large_alloc_pages(bytes, alignment, is_zero) : NULL;
   if (block != NULL) return block;
-  block = take_free(block_bytes, alignment, zero);
-  if (block == NULL && hk_superslab_dissolve_free(block_bytes)) block = take_free(block_bytes, alignment, zero);
+  block = take_free(block_bytes, alignment, is_zero);
+  if (block == NULL && hk_superslab_dissolve_free(block_bytes)) block = take_free(block_bytes, alignment, is_zero);
   bool is_new = block == NULL;
-  if (is_new) block = map_new(block_bytes, alignment, false, zero);
-  if (block != NULL && *zero) note_fresh(block, bytes, block_bytes, is_new);
+  if (is_new) block = map_new(block_bytes, alignment, false, is_zero);
+  if (block != NULL && *is_zero) note_fresh(block, bytes, block_bytes, is_new);
   return block;
 }
 
@@ -185,7 +185,7 @@ static void give_up(hk_slab_t *slab, size_t count, uintptr_t start, size_t old_b
   if (new_bytes != 0) hk_store_relaxed(&slab->bytes, new_bytes); /* here: hk_large_fill_look takes them off the sums */
   count_locked(count, -bytes);
   hk_large_fill_change_locked(slab, start, old_bytes, new_bytes);
-  hk_extent_put_locked((hk_extent_t){.start = start + new_bytes, .bytes = bytes, .zero = false});
+  hk_extent_put_locked((hk_extent_t){.start = start + new_bytes, .bytes = bytes, .is_zero = false});
   hk_purge_end_change(now_ms);
 }
 
@@ -236,7 +236,7 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   hk_lock_acquire(hk_lock_space);
   bool fits = hk_extent_take_at_locked(start + old_bytes, more_bytes, &extent);
   if (fits) {
-    if (extent.zero) hk_dirty_note_touched_locked(&hk_dirty_extents, more_bytes);
+    if (extent.is_zero) hk_dirty_note_touched_locked(&hk_dirty_extents, more_bytes);
     set_bytes_locked(slab, start, old_bytes, new_bytes);
   }
   hk_purge_end_change(now_ms);
@@ -269,10 +269,10 @@ static void reopen(hk_slab_t *slab, uintptr_t start, size_t bytes) {
  * extent would be lost. Free extents are whole slabs. So a block of whole pages, of a shortage, may get NULL, and is
  * copied. */
 static void *make_target(const hk_slab_t *slab, size_t new_bytes) {
-  bool zero, is_lone = HK_HARDENED && slab->is_lone;
-  void *target = map_new(new_bytes, HK_SLAB_BYTES, is_lone, &zero);
+  bool is_zero, is_lone = HK_HARDENED && slab->is_lone;
+  void *target = map_new(new_bytes, HK_SLAB_BYTES, is_lone, &is_zero);
   bool fits_extents = new_bytes % HK_SLAB_BYTES == 0 && !is_lone;
-  return target == NULL && fits_extents ? take_free(new_bytes, HK_SLAB_BYTES, &zero) : target;
+  return target == NULL && fits_extents ? take_free(new_bytes, HK_SLAB_BYTES, &is_zero) : target;
 }
 
 /* Moves the block's pages to other addresses. */

@@ -10,12 +10,12 @@
 #include "space/slab.h"
 
 /* Returns a block of at least `bytes`; NULL when the system refuses. `bytes` is at most PTRDIFF_MAX, `alignment` any
- * power of two. `*zero` says whether the memory is known to be zero. */
-void *hk_large_alloc(size_t bytes, size_t alignment, bool *zero);
+ * power of two. `*is_zero` says whether the memory is known to be zero. */
+void *hk_large_alloc(size_t bytes, size_t alignment, bool *is_zero);
 
 /* Returns a new mapping of no more than whole pages, for `bytes` of any size, in a shortage (space/shortage.h); NULL
- * when the system refuses, or when there are too many large blocks. On success sets `*zero` to true. */
-void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero);
+ * when the system refuses, or when there are too many large blocks. On success sets `*is_zero` to true. */
+void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *is_zero);
 
 /* Frees the block that `slab` describes. Returns false when it is free already: another thread was first. */
 bool hk_large_free(hk_slab_t *slab, void *block);

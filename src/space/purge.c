@@ -81,7 +81,7 @@ static bool claim_extent_locked(bool or_zero, size_t most_bytes, victim_t *victi
   if (!hk_extent_take_oldest_locked(or_zero, &victim->extent)) return false;
   victim->superslab = NULL;
   victim->is_lazy = false;
-  victim->bytes = victim->dirty_bytes = victim->extent.zero ? 0 : victim->extent.bytes;
+  victim->bytes = victim->dirty_bytes = victim->extent.is_zero ? 0 : victim->extent.bytes;
   return true;
 }
 
@@ -158,12 +158,12 @@ static bool unmap_with_guard(hk_extent_t extent) {
 
 hk_os_purge_t hk_purge_unmap(hk_extent_t extent) {
   if (unmap_with_guard(extent)) return hk_os_purge_done;
-  extent.zero = extent.zero || hk_timed_call_purge((void *)extent.start, extent.bytes);
+  extent.is_zero = extent.is_zero || hk_timed_call_purge((void *)extent.start, extent.bytes);
   hk_lock_acquire(hk_lock_space);
   hk_extent_put_locked(extent);
   hk_lock_release(hk_lock_space);
   hk_space_check();
-  return extent.zero ? hk_os_purge_done : hk_os_purge_refused;
+  return extent.is_zero ? hk_os_purge_done : hk_os_purge_refused;
 }
 
 /* Returns the first row of slabs in `bits`. */

@@ -26,16 +26,16 @@ static void forget_blocks(hk_slab_t *head) {
   if (head->block_bytes == 0) return;
   head->block_bytes = 0;
   head->resident_pages = 0; /* where the span went with its blocks, `live` is not 0 */
-  if (!head->zero) hk_block_unseal_if_free((hk_block_t *)hk_slab_start(head));
+  if (!head->is_zero) hk_block_unseal_if_free((hk_block_t *)hk_slab_start(head));
 }
 
-void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero) {
+void *hk_run_alloc(size_t bytes, size_t alignment, bool *is_zero) {
   unsigned count = hk_run_slabs(bytes);
   unsigned alignment_slabs = alignment <= HK_SLAB_BYTES ? 1 : (unsigned)(alignment / HK_SLAB_BYTES);
   hk_slab_t *head = hk_superslab_acquire(count, alignment_slabs, hk_from_bottom);
   if (head == NULL) return NULL;
-  *zero = head->zero;
-  if (head->zero) hk_large_prefault_note_new(NULL, hk_slab_start(head), bytes);
+  *is_zero = head->is_zero;
+  if (head->is_zero) hk_large_prefault_note_new(NULL, hk_slab_start(head), bytes);
   return hk_run_reopen(head);
 }
 
@@ -91,8 +91,8 @@ bool hk_run_resize(hk_slab_t *head, size_t bytes) {
   unsigned new_count = hk_run_slabs(bytes);
   if (new_count != old_count) hk_large_prefault_note_end(hk_slab_start(head));
   if (new_count > old_count) {
-    bool zero; /* unused: realloc promises nothing about the new part */
-    if (!hk_superslab_extend(head + old_count, new_count - old_count, &zero)) return false;
+    bool is_zero; /* unused: realloc promises nothing about the new part */
+    if (!hk_superslab_extend(head + old_count, new_count - old_count, &is_zero)) return false;
     set_tail(head, old_count, new_count);
   }
   hk_run_forget_pages(head);

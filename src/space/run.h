@@ -10,8 +10,8 @@
 #include "space/superslab_index.h"
 
 /* Returns a run of at least `bytes`, at most HK_RUN_MAX_BYTES; NULL when the system refuses. `alignment` is a power of
- * two up to HK_SUPERSLAB_BYTES; every run has 64 KiB. `*zero` says whether the memory is known to be zero. */
-void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero);
+ * two up to HK_SUPERSLAB_BYTES; every run has 64 KiB. `*is_zero` says whether the memory is known to be zero. */
+void *hk_run_alloc(size_t bytes, size_t alignment, bool *is_zero);
 
 /* Returns a run in dirty memory with as much free room behind it as there is; NULL when there is none. For a block that
  * grows: it will likely grow again. Requires at most HK_RUN_MAX_BYTES. */

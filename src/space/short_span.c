@@ -27,7 +27,7 @@ static hk_slab_t *enter(uintptr_t start, hk_superslab_t *record) {
   unsigned shard = hk_shard_current();
   uint64_t now_ms = hk_os_coarse_ms();
   hk_slab_t *slab = hk_slab_of((void *)start);
-  hk_extent_t room = {.start = start, .bytes = HK_SLAB_BYTES, .zero = true};
+  hk_extent_t room = {.start = start, .bytes = HK_SLAB_BYTES, .is_zero = true};
   hk_superslab_index_lock_all();
   bool is_record_used = hk_superslab_index_enter_locked(record, room, shard);
   shard = hk_superslab_index_shard(slab->superslab); /* another one, when that has a part of the superslab */
@@ -59,7 +59,7 @@ hk_slab_t *hk_short_span_acquire(size_t bytes) {
     return NULL;
   }
   hk_slab_t *slab = enter(start, record);
-  slab->zero = true;
+  slab->is_zero = true;
   slab->slab_count = 1;
   hk_store_relaxed(&slab->bytes, bytes);
   if (hk_short_span_is(slab)) count(1);

@@ -98,7 +98,7 @@ typedef struct hk_slab {
     bool is_open; /* of a large block (space/large_fill.h) */
   };
   uint8_t slab_count; /* of a span or run, in its head */
-  bool zero;          /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
+  bool is_zero;       /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
   /* Of a span; after its end it stays, also under a large block, until a run begins at this slab, which sets 0. A run
    * or a large block changes the bit HK_SLAB_HOLDS_SAMPLE alone. */
   uint32_t block_bytes;

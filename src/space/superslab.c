@@ -25,12 +25,12 @@
 
 /* Claims slabs that are about to be touched. Returns whether they are known to be zero. */
 static bool claim_for_use_locked(hk_superslab_t *superslab, uint32_t bits) {
-  bool zero = (superslab->used_mask & bits) == 0;
+  bool is_zero = (superslab->used_mask & bits) == 0;
   uint32_t wanted = bits & (~superslab->used_mask | superslab->lazy_mask);
   if (wanted != 0)
     hk_dirty_note_touched_locked(hk_superslab_index_account(superslab), hk_superslab_index_bytes_of(wanted));
   hk_superslab_index_claim_locked(superslab, bits);
-  return zero;
+  return is_zero;
 }
 
 /* A request for slabs. */
@@ -56,7 +56,7 @@ static hk_slab_t *take_slabs_locked(hk_superslab_t *superslab, unsigned first, c
   unsigned count = request->count + more;
   first -= more;
   hk_slab_t *slab = &superslab->slabs[first];
-  slab->zero = claim_for_use_locked(superslab, hk_mask_range(first, count));
+  slab->is_zero = claim_for_use_locked(superslab, hk_mask_range(first, count));
   slab->slab_count = (uint8_t)count;
   return slab;
 }
@@ -149,8 +149,8 @@ static HK_NOINLINE hk_slab_t *take_from_neighbours(unsigned own, const request_t
 /* Purges an extent on a machine of several nodes: its memory may be another node's. Each page then comes from the node
  * of the thread that touches it next. */
 static void make_local(hk_extent_t *room) {
-  if (hk_node_is_only_one() || room->zero) return;
-  room->zero = hk_os_purge((void *)room->start, room->bytes);
+  if (hk_node_is_only_one() || room->is_zero) return;
+  room->is_zero = hk_os_purge((void *)room->start, room->bytes);
 }
 
 /* Addresses for new slabs. */
@@ -187,7 +187,7 @@ static bool find_room(size_t bytes, size_t alignment, room_t *room) {
   }
   void *start = map_room(bytes, alignment);
   if (start == NULL) return false;
-  room->extent = (hk_extent_t){.start = (uintptr_t)start, .bytes = bytes, .zero = true};
+  room->extent = (hk_extent_t){.start = (uintptr_t)start, .bytes = bytes, .is_zero = true};
   return true;
 }
 
@@ -313,7 +313,7 @@ static hk_slab_t *take_roomy_locked(hk_superslab_index_t *index, unsigned count)
     uint32_t bits = hk_mask_range(first, count);
     if ((hk_superslab_index_dirty_bits(superslab) & bits) != bits) continue;
     hk_slab_t *slab = &superslab->slabs[first];
-    slab->zero = claim_for_use_locked(superslab, bits);
+    slab->is_zero = claim_for_use_locked(superslab, bits);
     slab->slab_count = (uint8_t)count;
     return slab;
   }
@@ -329,7 +329,7 @@ hk_slab_t *hk_superslab_acquire_roomy(unsigned count) {
   return slab;
 }
 
-bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero) {
+bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *is_zero) {
   hk_superslab_t *superslab = after_last[-1].superslab;
   unsigned first = (unsigned)(after_last - superslab->slabs);
   if (first + count > HK_SUPERSLAB_SLABS) return false;
@@ -337,7 +337,7 @@ bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero) {
   uint64_t now_ms = hk_os_coarse_ms();
   unsigned shard = hk_superslab_index_lock_of(superslab);
   bool fits = (superslab->free_mask & bits) == bits;
-  if (fits) *zero = claim_for_use_locked(superslab, bits);
+  if (fits) *is_zero = claim_for_use_locked(superslab, bits);
   hk_purge_end_change_of(shard, now_ms);
   return fits;
 }
@@ -363,7 +363,7 @@ static void release_of_one_shard(hk_list_t *groups, uint64_t now_ms) {
     hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
     if (HK_UNLIKELY(hk_superslab_index_shard(first->superslab) != shard)) continue;
     hk_list_remove(node);
-    release_locked(first, first->slab_count, !first->zero);
+    release_locked(first, first->slab_count, !first->is_zero);
   }
   hk_purge_end_change_of(shard, now_ms);
 }

@@ -32,9 +32,9 @@ hk_slab_t *hk_superslab_acquire_some(unsigned least, unsigned most);
  * Returns their first descriptor; NULL when there are none. */
 hk_slab_t *hk_superslab_acquire_roomy(unsigned count);
 
-/* Takes the `count` slabs directly behind slabs of the caller. Returns false when they are not free. Sets `*zero` to
+/* Takes the `count` slabs directly behind slabs of the caller. Returns false when they are not free. Sets `*is_zero` to
  * whether they are known to be zero. */
-bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero);
+bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *is_zero);
 
 /* Returns `count` slabs to their superslab. Requires that the caller has retired them (hk_slab_retire). */
 void hk_superslab_release(hk_slab_t *first, unsigned count);

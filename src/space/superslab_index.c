@@ -314,13 +314,13 @@ static void add_locked(hk_superslab_t *superslab, hk_extent_t room) {
   HK_ASSERT((superslab->slab_mask & bits) == 0, "the system grants addresses that no slab has");
   for (uint32_t left = bits; left != 0; left &= left - 1) superslab->slabs[hk_lowest_bit(left)].superslab = superslab;
   hk_superslab_index_set_states(superslab->slabs, bits, hk_slab_free);
-  if (!room.zero) superslab->used_mask |= bits;
+  if (!room.is_zero) superslab->used_mask |= bits;
   superslab->slab_mask |= bits;
   superslab->full_since_ms = 0;
   hk_keep_store_order();
   superslab->free_mask |= bits;
   hk_bump_relaxed(&space.mapped_bytes, room.bytes);
-  if (!room.zero) hk_bump_relaxed(&hk_superslab_index_account(superslab)->dirty_bytes, room.bytes);
+  if (!room.is_zero) hk_bump_relaxed(&hk_superslab_index_account(superslab)->dirty_bytes, room.bytes);
   hk_superslab_index_file_locked(superslab);
   file_first_locked(superslab);
 }

@@ -24,8 +24,8 @@ static hk_slab_t *run;
 
 static void set_up_run(void) {
   checker_ignore(&hk_stat_process, sizeof(hk_stat_process));
-  bool zero;
-  run = hk_slab_of(hk_run_alloc(RUN_BYTES, HK_BLOCK_ALIGNMENT, &zero));
+  bool is_zero;
+  run = hk_slab_of(hk_run_alloc(RUN_BYTES, HK_BLOCK_ALIGNMENT, &is_zero));
   checker_name(&run->state, "run's state");
 }
 
@@ -52,8 +52,8 @@ static hk_slab_t *big_slab;
 
 static void set_up_big(void) {
   checker_ignore(&hk_stat_process, sizeof(hk_stat_process));
-  bool zero;
-  big = hk_large_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &zero);
+  bool is_zero;
+  big = hk_large_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &is_zero);
   big_slab = hk_slab_of(big);
   checker_name(&big_slab->state, "big block's state");
 }
@@ -77,20 +77,20 @@ static void free_big_and_say(void) {
 }
 
 static void alloc_big_and_use(void) {
-  bool zero;
-  unsigned *block = hk_large_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &zero);
+  bool is_zero;
+  unsigned *block = hk_large_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &is_zero);
   CHECK(block != NULL, "there is memory");
-  CHECK(!zero || *block == 0, "what is said to be zero is zero");
+  CHECK(!is_zero || *block == 0, "what is said to be zero is zero");
   *block = 2;
   CHECK(hk_slab_state(hk_slab_of(block)) == hk_slab_large, "its descriptor says what it is");
   if (hk_load_acquire(&is_freed)) CHECK(*block == 2, "it is the block's own memory");
 }
 
 static void use_large(unsigned number) {
-  bool zero;
-  unsigned *block = hk_large_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &zero);
+  bool is_zero;
+  unsigned *block = hk_large_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &is_zero);
   CHECK(block != NULL, "there is memory");
-  CHECK(!zero || *block == 0, "what is said to be zero is zero");
+  CHECK(!is_zero || *block == 0, "what is said to be zero is zero");
   *block = number;
   CHECK(*block == number, "what is in use keeps its contents");
   CHECK(hk_large_free(hk_slab_of(block), block), "it is freed once");
@@ -200,7 +200,7 @@ static void acquire_and_use(unsigned number, bool keep) {
   hk_slab_t *slab = hk_superslab_acquire(1, 1, hk_from_bottom);
   CHECK(slab != NULL, "there is memory");
   uint64_t *memory = (uint64_t *)hk_slab_start(slab);
-  CHECK(!slab->zero || memory[0] == 0, "what is said to be zero is zero");
+  CHECK(!slab->is_zero || memory[0] == 0, "what is said to be zero is zero");
   memory[0] = number;
   hk_slab_set_state(slab, hk_slab_run);
   CHECK(memory[0] == number, "what is in use keeps its contents");

@@ -13,9 +13,9 @@ namespace {
 enum class Memory { kNeverUsed, kUsed };
 
 void LeaveUsedMemory() {
-  bool zero = false;
+  bool is_zero = false;
   std::vector<void *> runs;
-  while (runs.size() < 3) runs.push_back(hk_run_alloc(HK_SUPERSLAB_BYTES, 1, &zero));
+  while (runs.size() < 3) runs.push_back(hk_run_alloc(HK_SUPERSLAB_BYTES, 1, &is_zero));
   for (void *run : runs) EXPECT_TRUE(hk_run_free(hk_slab_of(run)));
 }
 
@@ -25,7 +25,7 @@ std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times, Memory m
   std::vector<unsigned> counts;
   for (unsigned i = 0; i < times; i++) {
     if (!hk_refill(heap, class_index, nullptr)) break;
-    EXPECT_EQ(heap->state[class_index].active.load()->zero, memory == Memory::kNeverUsed);
+    EXPECT_EQ(heap->state[class_index].active.load()->is_zero, memory == Memory::kNeverUsed);
     counts.push_back(ListLength(heap->bin[class_index].free));
     (void)PopAll(heap, class_index);
   }
@@ -143,7 +143,7 @@ HK_FRESH_TEST(Carving, OfUsedMemoryMoreIsCarvedEachTime) {
     for (int i = 0; i < 12; i++) {
       ASSERT_TRUE(hk_refill(heap, class_index, nullptr));
       const hk_slab_t *span = heap->state[class_index].active.load();
-      if (span->zero) break;
+      if (span->is_zero) break;
       unsigned length = ListLength(heap->bin[class_index].free);
       expected = std::min(expected, RoomOf(heap, class_index) - 1);
       if (CarvedOf(span) < CapacityOf(class_index)) {
@@ -180,7 +180,7 @@ HK_FRESH_TEST(Carving, OfUsedMemoryACarvingGrowsUpToWhatAMidListHasRoomFor) {
         count += (count + 3) / 4;
       }
       ASSERT_TRUE(hk_refill(heap, class_index, nullptr));
-      ASSERT_FALSE(heap->state[class_index].active.load()->zero);
+      ASSERT_FALSE(heap->state[class_index].active.load()->is_zero);
       const unsigned length = ListLength(heap->bin[class_index].free);
       EXPECT_EQ(length, std::min({count, room - 1, left})) << "refill " << i;
       CheckMidBin(heap, class_index);

@@ -66,9 +66,9 @@ HK_FRESH_TEST(CensusOfHeaps, EachHeapHasItsOwnBlocks) {
     Blocks mid = AllocMany(heaps[i], kMid, 10 * i + 3);
     (void)FreeOwn(heaps[i], mid[1]);  // to the bin
   }
-  bool zero;
-  (void)hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
-  (void)hk_large_alloc(3 * HK_MIB, 1, &zero);
+  bool is_zero;
+  (void)hk_run_alloc(3 * HK_SLAB_BYTES, 1, &is_zero);
+  (void)hk_large_alloc(3 * HK_MIB, 1, &is_zero);
   ByHeap found = TakeByHeap(heaps.size());
   for (size_t i = 0; i < heaps.size(); i++) {
     uint64_t tiny = 100 * i + 1, mid = 10 * i + 2;

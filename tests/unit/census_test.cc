@@ -42,8 +42,8 @@ HK_FRESH_TEST(Census, FreeMemoryIsCached) {
   EXPECT_EQ(census.cached_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
   EXPECT_EQ(Dirty(census), 0u);
   EXPECT_EQ(census.unused_bytes, 0u);
-  bool zero;
-  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
+  bool is_zero;
+  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &is_zero);
   memset(run, 1, 2 * HK_SLAB_BYTES);
   census = Census();
   EXPECT_EQ(census.cached_bytes, HK_SUPERSLAB_BYTES - 4 * HK_SLAB_BYTES);
@@ -61,8 +61,8 @@ HK_FRESH_TEST(Census, ARunThatAHeapKeepsIsCached) {
   hk_heap_t *heap = hk_heap_take();
   (void)Alloc(heap, kClass);
   uint64_t kept_before = Census().kept_bytes;
-  bool zero;
-  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
+  bool is_zero;
+  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &is_zero);
   memset(run, 1, 2 * HK_SLAB_BYTES);
   ASSERT_TRUE(hk_run_close(hk_slab_of(run)));
   hk_spare_put_run(heap, hk_slab_of(run));
@@ -79,8 +79,8 @@ HK_FRESH_TEST(Census, WhatWentLazilyIsCachedAndNotDirty) {
   hk_heap_t *heap = hk_heap_take();
   (void)Alloc(heap, kClass);
   uint64_t before = Census().live_bytes;
-  bool zero;
-  void *run = hk_run_alloc(4 * HK_SLAB_BYTES, 1, &zero);
+  bool is_zero;
+  void *run = hk_run_alloc(4 * HK_SLAB_BYTES, 1, &is_zero);
   memset(run, 1, 4 * HK_SLAB_BYTES);
   ASSERT_TRUE(hk_run_free(hk_slab_of(run)));
   hk_census_t census = Census();
@@ -94,8 +94,8 @@ HK_FRESH_TEST(Census, WhatWentLazilyIsCachedAndNotDirty) {
 }
 
 HK_FRESH_TEST(Census, FreeExtentsAreCachedToo) {
-  bool zero;
-  void *big = hk_large_alloc(3 * HK_MIB, 1, &zero);
+  bool is_zero;
+  void *big = hk_large_alloc(3 * HK_MIB, 1, &is_zero);
   memset(big, 1, HK_MIB);
   EXPECT_EQ(Census().cached_bytes, 0u);
   ASSERT_TRUE(hk_large_free(hk_slab_of(big), big));
@@ -137,8 +137,8 @@ HK_FRESH_TEST(Census, WhatWasUsedBeforeIsNoExcess) {
   fake_os_set_huge(hk_os_huge_on_request);
   hk_heap_t *heap = hk_heap_take();
   hk_block_t *block = Alloc(heap, kClass);
-  bool zero;
-  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
+  bool is_zero;
+  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &is_zero);
   MakeResident(SuperslabOf(block));
   ASSERT_TRUE(hk_run_free(hk_slab_of(run)));
   hk_census_t census = Census();
@@ -169,8 +169,8 @@ HK_FRESH_TEST(Census, OfALargeBlockWhatWasNotWrittenIsExcess) {
   constexpr size_t kBytes = 16 * HK_MIB;
   hk_option.huge_pages = hk_huge_pages_always;
   fake_os_set_huge(hk_os_huge_on_request);
-  bool zero;
-  char *block = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
+  bool is_zero;
+  char *block = static_cast<char *>(hk_large_alloc(kBytes, 1, &is_zero));
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(Census().huge_excess_bytes, 0u) << "none of it is resident";
   memset(block, 0, kBytes); /* as huge pages are made */

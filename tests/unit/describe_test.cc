@@ -23,7 +23,7 @@ using namespace hk_test;
 
 namespace {
 
-bool zero;
+bool is_zero;
 
 uintptr_t AddressOf(const void *block) { return reinterpret_cast<uintptr_t>(block); }
 
@@ -210,7 +210,7 @@ HK_FRESH_TEST(Describe, ASpanOfSeveralSlabs) {
 }
 
 HK_FRESH_TEST(Describe, ARunAndWhatIsBehindIt) {
-  uintptr_t run = AddressOf(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero));
+  uintptr_t run = AddressOf(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &is_zero));
   std::string home = " (run of 3 slabs at " + Hex(run) + ")";
   EXPECT_EQ(Describe(run), Is(run, "the start of a live block of 196608 bytes" + home));
   uintptr_t inside = run + 2 * HK_SLAB_BYTES + 5;
@@ -225,7 +225,7 @@ HK_FRESH_TEST(Describe, ARunAndWhatIsBehindIt) {
 
 HK_FRESH_TEST(Describe, ALargeBlockAndWhatIsBehindIt) {
   constexpr size_t kBytes = 12 * HK_MIB;
-  uintptr_t big = AddressOf(hk_large_alloc(kBytes, 1, &zero));
+  uintptr_t big = AddressOf(hk_large_alloc(kBytes, 1, &is_zero));
   EXPECT_EQ(Describe(big), Is(big, "the start of a live block of 12582912 bytes (large)"));
   uintptr_t inside = big + 7 * HK_MIB + 1;
   EXPECT_EQ(Describe(inside),
@@ -240,7 +240,7 @@ HK_FRESH_TEST(Describe, ALargeBlockAndWhatIsBehindIt) {
 
 HK_FRESH_TEST(Describe, WhatIsBehindABlockOfWholePages) {
   for (size_t bytes : {2 * hk_os_page_size(), HK_SLAB_BYTES + hk_os_page_size()}) {
-    uintptr_t block = AddressOf(hk_large_alloc_pages(bytes, 1, &zero));
+    uintptr_t block = AddressOf(hk_large_alloc_pages(bytes, 1, &is_zero));
     ASSERT_NE(block, 0u);
     EXPECT_EQ(Describe(block + bytes + 5),
               Is(block + bytes + 5, "not in hakmem's memory, 5 bytes past the end of a live block of " +
@@ -249,7 +249,7 @@ HK_FRESH_TEST(Describe, WhatIsBehindABlockOfWholePages) {
 }
 
 HK_FRESH_TEST(Describe, AKeptLargeBlocksExtentIsFree) {
-  uintptr_t big = AddressOf(hk_large_alloc(3 * HK_MIB, 1, &zero));
+  uintptr_t big = AddressOf(hk_large_alloc(3 * HK_MIB, 1, &is_zero));
   ASSERT_TRUE(hk_large_free(hk_slab_of(reinterpret_cast<void *>(big)), reinterpret_cast<void *>(big)));
   EXPECT_EQ(Describe(big + HK_MIB), Is(big + HK_MIB, "in free memory"));
 }

@@ -19,10 +19,10 @@ constexpr size_t kLimit = 200 * HK_MIB;
 constexpr size_t kNear = kLimit / HK_PRESSURE_PARTS * HK_PRESSURE_NEAR;
 constexpr size_t kFull = kLimit / HK_PRESSURE_PARTS * HK_PRESSURE_FULL;
 
-bool zero;
+bool is_zero;
 
 void *Alloc(size_t bytes) {
-  void *block = hk_large_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero);
+  void *block = hk_large_alloc(bytes, HK_BLOCK_ALIGNMENT, &is_zero);
   EXPECT_NE(block, nullptr);
   return block;
 }

@@ -186,7 +186,7 @@ HK_FRESH_TEST(ExtentDeathTest, Tags) {
 HK_FRESH_TEST(ExtentDeathTest, ListsAndSums) {
   ThreeRanges at;
   hk_slab_t *extent = at.oldest, *last = ThreeRanges::LastOf(extent), *other = at.youngest;
-  EXPECT_FREE_NOTICES(extent->zero = true,
+  EXPECT_FREE_NOTICES(extent->is_zero = true,
                       "a free extent is in the list of the zero ones, or of the dirty ones, as it is");
   EXPECT_FREE_NOTICES(extent->extent.since = last->extent.since = UINT64_MAX, "free extents lie in the order of age");
   EXPECT_FREE_NOTICES(extent->extent.link.next->previous = extent->extent.link.next,

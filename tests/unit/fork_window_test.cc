@@ -358,10 +358,10 @@ size_t before_bytes;
 size_t InUseBytes() { return hk_superslab_usage().in_use_bytes + hk_large_usage().mapped_bytes; }
 
 void SetUpSpace() {
-  bool zero;
+  bool is_zero;
   strangers_heap = hk_heap_take();
-  (void)hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &zero);
-  (void)hk_run_free(hk_slab_of(hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &zero)));
+  (void)hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &is_zero);
+  (void)hk_run_free(hk_slab_of(hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &is_zero)));
   before_bytes = InUseBytes();
 }
 
@@ -372,16 +372,16 @@ Verdict LookAtSpace(bool) {
     return kSpaceIsWrong;
   std::set<void *> taken;
   for (int i = 0; i < 50; i++) {
-    bool zero;
-    void *run = hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &zero);
+    bool is_zero;
+    void *run = hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &is_zero);
     if (run == nullptr || !taken.insert(run).second) return kSpaceIsWrong;
   }
   return kWell;
 }
 
 void UseRun() {
-  bool zero;
-  (void)hk_run_free(hk_slab_of(hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &zero)));
+  bool is_zero;
+  (void)hk_run_free(hk_slab_of(hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &is_zero)));
 }
 
 void PurgeAll() { (void)hk_purge_down_to(0); }

@@ -12,7 +12,7 @@ using namespace hk_test;
 
 namespace {
 
-bool zero;
+bool is_zero;
 
 void ExpectNothingLeft(hk_heap_t *heap) {
   EXPECT_EQ(InUseSlabs(), 0u);
@@ -116,7 +116,7 @@ HK_FRESH_TEST(HeapFlush, SpareSlabsAreGivenBack) {
   for (unsigned class_index : {1u, 104u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
   ASSERT_EQ(heap->spare_slabs, 5u);
   for (size_t slabs : {1, 1, 5}) {
-    void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero);
+    void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &is_zero);
     ASSERT_TRUE(SpareRun(heap, hk_slab_of(run)));
   }
   EXPECT_EQ(heap->spare_slabs, 12u);
@@ -179,7 +179,7 @@ std::vector<hk_block_t *> UseALot(hk_heap_t *heap) {
   }
   for (unsigned class_index : {1u, 93u, 104u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
   for (size_t slabs : {1, 4, 7}) {
-    EXPECT_TRUE(SpareRun(heap, hk_slab_of(hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero))));
+    EXPECT_TRUE(SpareRun(heap, hk_slab_of(hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &is_zero))));
   }
   EXPECT_GE(heap->spare_slabs, 12u);
   return held;

@@ -157,7 +157,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, TinyBins) {
   EXPECT_WALK_NOTICES(at.active->own.free = heap->bin[kTiny].free, "an active span's free blocks are its bin's");
   EXPECT_WALK_NOTICES(hk_list_init(&at.active->link), "an active span is in no list");
   EXPECT_WALK_NOTICES(at.active->carved = 1, "a bin has no more blocks than were carved");
-  EXPECT_WALK_NOTICES((at.active->zero = false, heap->bin[kTiny].countdown = HK_COUNTDOWN_FRESH),
+  EXPECT_WALK_NOTICES((at.active->is_zero = false, heap->bin[kTiny].countdown = HK_COUNTDOWN_FRESH),
                       "a fresh list is of a zero span");
   EXPECT_WALK_NOTICES(heap->bin[kTiny].free = at.partial->own.free, "a free block lies in its span");
   EXPECT_WALK_NOTICES(heap->bin[7].free = at.partial->own.free, "a bin without an active span has no blocks");
@@ -272,9 +272,9 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {
 
 HK_FRESH_TEST(HeapInvariantDeathTest, SpareSlabs) {
   hk_heap_t *heap = WithAllRoom(hk_heap_take());
-  bool zero;
+  bool is_zero;
   std::vector<hk_slab_t *> heads;
-  for (int i = 0; i < 3; i++) heads.push_back(hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero)));
+  for (int i = 0; i < 3; i++) heads.push_back(hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &is_zero)));
   hk_slab_t *last = heads[2];
   for (int i = 0; i < 2; i++) (void)SpareRun(heap, heads[i]);
   hk_slab_t *kept = heads[0];
@@ -296,10 +296,10 @@ HK_FRESH_TEST(HeapInvariantDeathTest, SpareSlabs) {
 HK_FRESH_TEST(HeapInvariantDeathTest, SparseRuns) {
   hk_option.spare_slabs = 2;
   hk_heap_t *heap = WithAllRoom(hk_heap_take());
-  bool zero;
+  bool is_zero;
   std::vector<hk_slab_t *> heads;
   for (int i = 0; i < 3; i++) {
-    auto *run = static_cast<char *>(hk_run_alloc(2 * HK_SLAB_BYTES, 1, &zero));
+    auto *run = static_cast<char *>(hk_run_alloc(2 * HK_SLAB_BYTES, 1, &is_zero));
     run[0] = 1;
     heads.push_back(hk_slab_of(run));
   }

@@ -120,7 +120,7 @@ HK_FRESH_TEST(Heap, ARefusedHeapIsAskedForAgain) {
 
 // ---- The end of a thread.
 
-bool zero;
+bool is_zero;
 
 // Runs `body` in a thread that gets a heap as malloc does, and ends as a thread does. Returns its heap.
 template <typename Body>
@@ -162,7 +162,7 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
     held = Alloc(mine, 104);
     (void)FreeOwn(mine, Alloc(mine, 104));
     for (size_t slabs : {1, 2, 7}) {
-      void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero);
+      void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &is_zero);
       EXPECT_TRUE(SpareRun(mine, hk_slab_of(run)));
     }
     hk_remote_free(mine, SpanOf(theirs), theirs);
@@ -224,7 +224,7 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
       std::vector<hk_block_t *> blocks;
       for (unsigned i : {4u, 64u, 80u, 104u}) blocks.push_back(Alloc(next, i));
       for (hk_block_t *block : blocks) (void)FreeOwn(next, block);
-      EXPECT_TRUE(SpareRun(next, hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero))));
+      EXPECT_TRUE(SpareRun(next, hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &is_zero))));
       hk_thread_leave(lease);
       hk_thread_on_exit();
     }).join();

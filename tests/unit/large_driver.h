@@ -12,10 +12,10 @@
 namespace hk_test {
 inline namespace large_driver {
 
-inline bool zero;
+inline bool is_zero;
 
 inline char *Alloc(size_t bytes, size_t alignment = HK_BLOCK_ALIGNMENT) {
-  return static_cast<char *>(hk_large_alloc(bytes, alignment, &zero));
+  return static_cast<char *>(hk_large_alloc(bytes, alignment, &is_zero));
 }
 
 inline hk_slab_t *SlabOf(const void *block) { return hk_slab_of(block); }

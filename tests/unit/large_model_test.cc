@@ -62,7 +62,7 @@ class LargeModel {
     ASSERT_NE(block, nullptr);
     ASSERT_EQ(AddressOf(block) % alignment, 0u);
     size_t bytes = hk_large_good_size(asked);
-    ASSERT_TRUE(!zero || Holds(block, bytes, 0));
+    ASSERT_TRUE(!is_zero || Holds(block, bytes, 0));
     Hold(block, bytes);
   }
 

@@ -16,13 +16,13 @@ namespace {
 constexpr size_t kPage = 4 * HK_KIB;
 
 char *AllocPages(size_t bytes, size_t alignment = HK_BLOCK_ALIGNMENT) {
-  return static_cast<char *>(hk_large_alloc_pages(bytes, alignment, &zero));
+  return static_cast<char *>(hk_large_alloc_pages(bytes, alignment, &is_zero));
 }
 
 HK_FRESH_TEST(LargePages, TakeNoMoreThanPages) {
   char *block = AllocPages(70001);
   ASSERT_NE(block, nullptr);
-  EXPECT_TRUE(zero);
+  EXPECT_TRUE(is_zero);
   EXPECT_EQ(AddressOf(block) % HK_SLAB_BYTES, 0u);
   ExpectBig(block, 72 * HK_KIB);
   ExpectUsage(1, 72 * HK_KIB);

@@ -15,7 +15,7 @@ using namespace hk_test;
 
 namespace {
 
-char *Run(size_t bytes) { return static_cast<char *>(hk_run_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero)); }
+char *Run(size_t bytes) { return static_cast<char *>(hk_run_alloc(bytes, HK_BLOCK_ALIGNMENT, &is_zero)); }
 void FreeRun(void *run) { ASSERT_TRUE(hk_run_free(SlabOf(run))); }
 
 const fake_os_record_t *LastPrefault() {

@@ -46,7 +46,7 @@ HK_FRESH_TEST(Large, IsAMappingOfWholeSlabs) {
     EXPECT_EQ(AddressOf(block) % test.alignment, 0u) << test.asked;
     ExpectBig(block, test.given);
     ExpectUsage(1, test.given);
-    EXPECT_TRUE(zero);
+    EXPECT_TRUE(is_zero);
     EXPECT_TRUE(Holds(block, test.given, 0));
     Fill(block, test.given, 5);
     EXPECT_TRUE(Free(block));
@@ -127,7 +127,7 @@ HK_FRESH_TEST(Large, AFreedBlockIsUsedAgain) {
   ExpectUsage(0, 0);
   ExpectCached(4 * HK_MIB, 4 * HK_MIB);
   EXPECT_EQ(Alloc(4 * HK_MIB), block);
-  EXPECT_FALSE(zero);
+  EXPECT_FALSE(is_zero);
   EXPECT_TRUE(Holds(block, 4 * HK_MIB, 5)) << "no write touched it";
   ExpectBig(block, 4 * HK_MIB);
   ExpectUsage(1, 4 * HK_MIB);
@@ -245,11 +245,11 @@ HK_FRESH_TEST(Large, WhatWasPurgedIsZeroAndWithWhatWasNotItIsNot) {
   ExpectCached(8 * HK_MIB, 0);
   char *block = Alloc(2 * HK_MIB);
   EXPECT_EQ(block, start);
-  EXPECT_TRUE(zero);
+  EXPECT_TRUE(is_zero);
   EXPECT_TRUE(Holds(block, 2 * HK_MIB, 0));
   char *second = Alloc(2 * HK_MIB);
   EXPECT_EQ(second, start + 2 * HK_MIB);
-  EXPECT_TRUE(zero);
+  EXPECT_TRUE(is_zero);
   ExpectCached(4 * HK_MIB, 0);
   Fill(block, 2 * HK_MIB, 7);
   EXPECT_TRUE(Free(block));
@@ -257,7 +257,7 @@ HK_FRESH_TEST(Large, WhatWasPurgedIsZeroAndWithWhatWasNotItIsNot) {
   EXPECT_TRUE(Free(second)) << "between the one that is zero and the one that is not";
   ExpectCached(8 * HK_MIB, 8 * HK_MIB);
   EXPECT_EQ(Alloc(8 * HK_MIB), start);
-  EXPECT_FALSE(zero);
+  EXPECT_FALSE(is_zero);
 }
 
 HK_FRESH_TEST(Large, ClearMakesABlockZero) {
@@ -289,7 +289,7 @@ HK_FRESH_TEST(Large, ARefusedMappingOrLeafChangesNothing) {
   char *block = Alloc(4 * HK_MIB);
   ASSERT_NE(block, nullptr);
   ExpectBig(block, 4 * HK_MIB);
-  EXPECT_TRUE(zero);
+  EXPECT_TRUE(is_zero);
   ExpectNothingLost();
 }
 
@@ -308,7 +308,7 @@ HK_FRESH_TEST(Large, WhatTheSystemDoesNotTakeBackIsUsedAgain) {
   uint64_t reserves = fake_os_calls(fake_os_reserve);
   EXPECT_EQ(Alloc(16 * HK_MIB), block);
   EXPECT_EQ(fake_os_calls(fake_os_reserve), reserves);
-  EXPECT_TRUE(zero);
+  EXPECT_TRUE(is_zero);
   EXPECT_TRUE(Holds(block, 16 * HK_MIB, 0));
   ExpectBig(block, 16 * HK_MIB);
   ExpectNothingLost();
@@ -329,7 +329,7 @@ HK_FRESH_TEST(Large, ARefusedPurgeAsWellIsNotCalledZero) {
   ExpectCached(16 * HK_MIB, 16 * HK_MIB);
   EXPECT_EQ(Count(hk_stat_purged), 0u);
   EXPECT_EQ(Alloc(16 * HK_MIB), block);
-  EXPECT_FALSE(zero);
+  EXPECT_FALSE(is_zero);
   EXPECT_FALSE(Holds(block, 16 * HK_MIB, 0));
 }
 

@@ -75,7 +75,7 @@ HK_NODES_TEST(Numa, WhatOthersHaveIdleIsNotTakenEither) {
   Release(AcquireOn(0, kAll));
   hk_slab_t *own = AcquireOn(1, kAll);
   EXPECT_EQ(NodeOf(own), 1u);
-  EXPECT_TRUE(own->zero) << "new";
+  EXPECT_TRUE(own->is_zero) << "new";
   EXPECT_EQ(SuperslabCount(), 2u);
   EXPECT_EQ(Misses(), 0u);
 }
@@ -136,8 +136,8 @@ HK_NODES_TEST(Numa, AllThatOthersHaveIsFound) {
 // A range of free addresses that holds memory, where a superslab can be.
 uintptr_t LeaveBigBlock() {
   RetainEverything();
-  bool zero;
-  void *big = hk_large_alloc(HK_SUPERSLAB_BYTES, HK_BLOCK_ALIGNMENT, &zero);
+  bool is_zero;
+  void *big = hk_large_alloc(HK_SUPERSLAB_BYTES, HK_BLOCK_ALIGNMENT, &is_zero);
   memset(big, 0xff, HK_SUPERSLAB_BYTES);
   EXPECT_TRUE(hk_large_free(hk_slab_of(big), big));
   return reinterpret_cast<uintptr_t>(big);
@@ -148,7 +148,7 @@ HK_NODES_TEST(Numa, WhatALargeBlockLeftIsTakenFromItsNodeFirst) {
   hk_slab_t *slab = AcquireOn(1, kAll);
   EXPECT_EQ(hk_slab_start(slab), start);
   EXPECT_EQ(fake_os_calls(fake_os_purge), 1u);
-  EXPECT_TRUE(slab->zero);
+  EXPECT_TRUE(slab->is_zero);
   EXPECT_EQ(*WordOf(slab), 0u);
   EXPECT_EQ(NodeOf(slab), 1u);
 }
@@ -158,7 +158,7 @@ HK_NODES_TEST(Numa, WhereThatIsRefusedTheMemoryServesAllTheSame) {
   fake_os_fail_all(fake_os_purge, true);
   hk_slab_t *slab = AcquireOn(1, kAll);
   EXPECT_EQ(hk_slab_start(slab), start);
-  EXPECT_FALSE(slab->zero);
+  EXPECT_FALSE(slab->is_zero);
 }
 
 HK_NODES_TEST(Numa, FreeSuperslabsOfAllNodesBecomeLargeBlocks) {

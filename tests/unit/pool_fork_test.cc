@@ -183,8 +183,8 @@ HK_FRESH_TEST(Pool, AnAdoptedOrphansMidListsAreBounded) {
 HK_FRESH_TEST(Pool, AnOrphanKeepsItsRunsAndItsBatches) {
   std::vector<hk_heap_t *> heaps = TakeMany(3);
   hk_heap_t *mine = heaps[0], *orphan = heaps[1];
-  bool zero;
-  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
+  bool is_zero;
+  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &is_zero);
   ASSERT_TRUE(SpareRun(orphan, hk_slab_of(run)));
   hk_block_t *block = Alloc(mine, 4);
   hk_remote_free(orphan, SpanOf(block), block);

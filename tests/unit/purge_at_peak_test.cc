@@ -36,9 +36,9 @@ void FreeApart(size_t count, size_t bytes) {
 
 // 32 superslabs have a free run of 1 MiB each, and one in use.
 void FreeRunsApart() {
-  bool zero;
+  bool is_zero;
   std::vector<void *> runs;
-  for (int i = 0; i < 64; i++) runs.push_back(hk_run_alloc(HK_MIB, HK_SLAB_BYTES, &zero));
+  for (int i = 0; i < 64; i++) runs.push_back(hk_run_alloc(HK_MIB, HK_SLAB_BYTES, &is_zero));
   for (size_t i = 0; i < runs.size(); i += 2) (void)hk_run_free(hk_slab_of(runs[i]));
 }
 

@@ -23,8 +23,8 @@ namespace hk_test {
 inline namespace purge_course {
 
 inline void *TakeBytes(size_t bytes) {
-  bool zero;
-  return hk_large_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero);
+  bool is_zero;
+  return hk_large_alloc(bytes, HK_BLOCK_ALIGNMENT, &is_zero);
 }
 inline void DropBlock(void *block) { (void)hk_large_free(hk_slab_of(block), block); }
 

@@ -14,8 +14,8 @@ size_t DirtyMib() { return hk_dirty_total() / HK_MIB; }
 uint32_t Word() { return hk_load_relaxed(&hk_purge_wakeup_word); }
 
 void *TakeRun(size_t bytes) {
-  bool zero;
-  return hk_run_alloc(bytes, HK_SLAB_BYTES, &zero);
+  bool is_zero;
+  return hk_run_alloc(bytes, HK_SLAB_BYTES, &is_zero);
 }
 
 // A slab comes and goes, so that the program is not quiet.

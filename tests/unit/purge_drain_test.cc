@@ -62,7 +62,7 @@ HK_FRESH_TEST(PurgeDrain, WhatServesAgainIsNotTakenForZero) {
   FullSpan full(heaps.owner, kTiny);
   heaps.Send(full.blocks);
   DrainAll();
-  EXPECT_FALSE(full.span->zero);
+  EXPECT_FALSE(full.span->is_zero);
 }
 
 HK_FRESH_TEST(PurgeDrain, OfOneChainWhatCanAndWhatCannotBe) {

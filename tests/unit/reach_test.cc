@@ -31,13 +31,13 @@ void *Small(hk_heap_t *heap, unsigned class_index) {
 }
 
 void *Big(size_t bytes) {
-  bool zero;
-  return Zeroed(hk_large_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero), bytes);
+  bool is_zero;
+  return Zeroed(hk_large_alloc(bytes, HK_BLOCK_ALIGNMENT, &is_zero), bytes);
 }
 
 void *Run(size_t bytes) {
-  bool zero;
-  return Zeroed(hk_run_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero), bytes);
+  bool is_zero;
+  return Zeroed(hk_run_alloc(bytes, HK_BLOCK_ALIGNMENT, &is_zero), bytes);
 }
 
 // Makes the word at `offset` of a block lead to another.

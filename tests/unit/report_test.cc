@@ -270,9 +270,9 @@ TEST(Report, WhereMemoryMayNotBeCopied) {
 TEST(Map, ShowsWhereBlocksLie) {
   hk_heap_t *heap = hk_heap_take();
   auto blocks = AllocMany(heap, hk_class_of(32 * HK_KIB), 2);
-  bool zero;
-  char *run = static_cast<char *>(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero));
-  char *big = static_cast<char *>(hk_large_alloc(3 * HK_MIB, 1, &zero));
+  bool is_zero;
+  char *run = static_cast<char *>(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &is_zero));
+  char *big = static_cast<char *>(hk_large_alloc(3 * HK_MIB, 1, &is_zero));
   memset(run, 1, HK_SLAB_BYTES);
   memset(big, 1, HK_MIB);
   std::string text = Written(hk_report_map);

@@ -11,9 +11,9 @@
 
 namespace {
 
-bool zero;
+bool is_zero;
 
-void *Alloc(size_t bytes, size_t alignment = HK_BLOCK_ALIGNMENT) { return hk_run_alloc(bytes, alignment, &zero); }
+void *Alloc(size_t bytes, size_t alignment = HK_BLOCK_ALIGNMENT) { return hk_run_alloc(bytes, alignment, &is_zero); }
 hk_slab_t *HeadOf(const void *block) { return hk_slab_of(block); }
 uintptr_t AddressOf(const void *block) { return reinterpret_cast<uintptr_t>(block); }
 size_t InUseBytes() { return hk_superslab_usage().in_use_bytes; }
@@ -97,12 +97,12 @@ HK_FRESH_TEST(Run, EachAlignment) {
 
 HK_FRESH_TEST(Run, FreshMemoryIsZeroAndUsedMemoryIsNotCalledZero) {
   void *block = Alloc(3 * HK_SLAB_BYTES);
-  EXPECT_TRUE(zero);
+  EXPECT_TRUE(is_zero);
   EXPECT_EQ(*static_cast<char *>(block), 0);
   memset(block, 1, 3 * HK_SLAB_BYTES);
   EXPECT_TRUE(hk_run_free(HeadOf(block)));
   EXPECT_EQ(Alloc(3 * HK_SLAB_BYTES), block);
-  EXPECT_FALSE(zero);
+  EXPECT_FALSE(is_zero);
 }
 
 HK_FRESH_TEST(Run, ASecondFreeIsNoticed) {
@@ -206,7 +206,7 @@ HK_FRESH_TEST(Run, ARunWhereSmallBlocksWereDoesNotLookFree) {
   EXPECT_EQ(head->block_bytes, 0u);
   ASSERT_TRUE(hk_run_close(head));
   head->block_bytes = 64;
-  head->zero = false;
+  head->is_zero = false;
   EXPECT_EQ(hk_run_reopen(head), block);
   EXPECT_FALSE(hk_block_looks_free(first));
   EXPECT_EQ(first->next, HK_LIST_END) << "no more is cleared than the seal";

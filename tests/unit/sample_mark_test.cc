@@ -202,8 +202,8 @@ HK_FRESH_TEST(SampleMark, ARunWhereALargeBlockWas) {
   for (void *block : blocks) hakmem_free(block);
   ASSERT_TRUE(hakmem_profile_stop());
   for (int i = 0; i < 100; i++) {
-    bool zero;
-    void *run = hk_run_alloc(100000, 1, &zero);
+    bool is_zero;
+    void *run = hk_run_alloc(100000, 1, &is_zero);
     ASSERT_NE(run, nullptr);
     EXPECT_EQ(hk_slab_of(run)->resident_pages, 0u) << i;
   }

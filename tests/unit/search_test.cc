@@ -177,7 +177,7 @@ HK_FRESH_TEST(Search, FollowsNoLinkThatLeadsOutOfTheOwnersBlocks) {
     static hk_block_t elsewhere;
     uintptr_t inside = AddressOf(first) + 16, unmapped = AddressOf(first) + HK_GIB;
     ASSERT_FALSE(fake_os_is_mapped(At(unmapped), 16));
-    void *run = hk_run_alloc(HK_SLAB_BYTES, 1, &zero);
+    void *run = hk_run_alloc(HK_SLAB_BYTES, 1, &is_zero);
     uintptr_t not_cut = hk_slab_start(span) + (span->slab_count - 1) * HK_SLAB_BYTES +
                         (hk_class_blocks_per_slab(class_index) - 1) * hk_class_bytes(class_index);
     for (uintptr_t place : {AddressOf(&elsewhere), AddressOf(theirs), inside, AddressOf(run), not_cut}) {

@@ -216,7 +216,7 @@ HK_FRESH_TEST(Span, SpareSlabsServeAnyClassOfAsMany) {
 
 // Whatever used the slabs before: each says what it is now, and nothing in them counts as zero.
 HK_FRESH_TEST(Span, OneOfSpareSlabsIsAsNewButNotFresh) {
-  bool zero;
+  bool is_zero;
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     for (bool was_run : {false, true}) {
       SCOPED_TRACE(testing::Message() << class_index << (was_run ? " of a run" : " of a span"));
@@ -225,12 +225,12 @@ HK_FRESH_TEST(Span, OneOfSpareSlabsIsAsNewButNotFresh) {
       unsigned old_class = OneClassOfEachLength()[slab_count - 1];
       hk_slab_t *kept;
       if (was_run) {
-        kept = hk_slab_of(hk_run_alloc(slab_count * HK_SLAB_BYTES, 1, &zero));
-        kept->zero = true; /* as it is when it is first used */
+        kept = hk_slab_of(hk_run_alloc(slab_count * HK_SLAB_BYTES, 1, &is_zero));
+        kept->is_zero = true; /* as it is when it is first used */
         ASSERT_TRUE(SpareRun(heap, kept));
       } else {
         Full full = NewFull(heap, old_class);
-        full.span->zero = true;
+        full.span->is_zero = true;
         for (hk_block_t *block : full.blocks) (void)FreeOwn(heap, block);
         if (hk_class_is_mid(old_class)) {
           hk_mid_spill_all(heap);
@@ -247,7 +247,7 @@ HK_FRESH_TEST(Span, OneOfSpareSlabsIsAsNewButNotFresh) {
       EXPECT_EQ(span->slab_count, slab_count);
       EXPECT_EQ(CarvedOf(span), 0u);
       EXPECT_EQ(span->live, 0);
-      EXPECT_FALSE(span->zero);
+      EXPECT_FALSE(span->is_zero);
       EXPECT_EQ(span->own.free, HK_LIST_END);
       EXPECT_FALSE(hk_list_is_linked(&span->link));
       for (unsigned i = 0; i < slab_count; i++) {

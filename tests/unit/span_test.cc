@@ -25,7 +25,7 @@ HK_FRESH_TEST(Span, EachSlabOfANewSpanSaysWhatItIs) {
     ASSERT_NE(span, nullptr);
     EXPECT_EQ(span->slab_count, hk_class_span_slabs(class_index));
     EXPECT_EQ(CarvedOf(span), 0u);
-    EXPECT_TRUE(span->zero);
+    EXPECT_TRUE(span->is_zero);
     EXPECT_EQ(span->own.free, HK_LIST_END);
     EXPECT_FALSE(hk_list_is_linked(&span->link));
     for (unsigned i = 0; i < span->slab_count; i++) {
@@ -174,7 +174,7 @@ HK_FRESH_TEST(Span, BlocksOfUsedMemoryAreNotFresh) {
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
   hk_heap_flush(heap); /* back to its superslab, not to the system */
   EXPECT_EQ(NewActive(heap, 4), span);
-  EXPECT_FALSE(span->zero);
+  EXPECT_FALSE(span->is_zero);
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
   EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[4]));
 }

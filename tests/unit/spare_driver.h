@@ -12,11 +12,11 @@
 namespace hk_test {
 inline namespace spare_driver {
 
-inline bool zero;
+inline bool is_zero;
 
 inline hk_slab_t *HeadOf(const void *run) { return hk_slab_of(run); }
 
-inline void *NewRun(size_t slabs) { return hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero); }
+inline void *NewRun(size_t slabs) { return hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &is_zero); }
 
 inline bool Put(hk_heap_t *heap, void *run) { return hk_test::SpareRun(heap, HeadOf(run)); }
 
@@ -112,7 +112,7 @@ inline void WriteInto(hk_slab_t *head) {
 
 // Where each owner writes the first word of each slab: that is still zero if the range says so.
 inline void ExpectKnownZero(const hk_slab_t *head) {
-  if (!head->zero) return;
+  if (!head->is_zero) return;
   for (unsigned i = 0; i < head->slab_count; i++) ASSERT_EQ(*FirstWordOf(head + i), 0u) << i;
 }
 

@@ -25,7 +25,7 @@ bool GrowByOne(hk_heap_t *heap, size_t slabs, std::vector<hk_slab_t *> *spans) {
   hk_slab_t *span = NewSpan(heap, slabs);
   spans->push_back(span);
   EXPECT_EQ(span->slab_count, slabs);
-  EXPECT_TRUE(span->zero);
+  EXPECT_TRUE(span->is_zero);
   ExpectKnownZero(span);
   WriteInto(span);
   Reserve now = ReserveOf(heap);
@@ -96,11 +96,11 @@ HK_FRESH_TEST(Reserve, OneThatIsTooShortIsKeptAndStillZero) {
     EXPECT_EQ(InUseSlabs(), heap->span_slabs + left + ReservedSlabs(heap)) << "nothing is lost";
     hk_slab_t *span = NewSpan(heap, left);
     EXPECT_EQ(span, old.first);
-    EXPECT_TRUE(span->zero);
+    EXPECT_TRUE(span->is_zero);
     EXPECT_EQ(KeptSlabs(heap), 0u);
     hk_span_release(heap, span);
     ASSERT_EQ(NewSpan(heap, left), span);
-    EXPECT_FALSE(span->zero) << "a span's, from now on";
+    EXPECT_FALSE(span->is_zero) << "a span's, from now on";
     spans.push_back(span);
     for (hk_slab_t *one : spans) hk_span_release(heap, one);
     hk_spare_flush(heap);
@@ -179,7 +179,7 @@ HK_FRESH_TEST(Reserve, CostsNoMemoryAndIsGivenBackUntouched) {
   EXPECT_EQ(InUseSlabs(), spans.size());
   hk_slab_t *again = hk_superslab_acquire(static_cast<unsigned>(reserve.slabs), 1, hk_from_top);
   EXPECT_EQ(again, reserve.first);
-  EXPECT_TRUE(again->zero);
+  EXPECT_TRUE(again->is_zero);
 }
 
 // A heap that has given up spans takes their slabs before untouched ones.
@@ -190,8 +190,8 @@ HK_FRESH_TEST(Reserve, GoesWithSpansThatFindNoRoom) {
   for (hk_slab_t *span : spans) hk_span_release(heap, span);
   EXPECT_EQ(heap->reserve, nullptr);
   EXPECT_EQ(InUseSlabs(), KeptSlabs(heap));
-  for (size_t i = 0; i < spans.size(); i++) EXPECT_FALSE(NewSpan(heap, 1)->zero) << i;
-  EXPECT_TRUE(NewSpan(heap, 1)->zero);
+  for (size_t i = 0; i < spans.size(); i++) EXPECT_FALSE(NewSpan(heap, 1)->is_zero) << i;
+  EXPECT_TRUE(NewSpan(heap, 1)->is_zero);
 }
 
 HK_FRESH_TEST(Reserve, StaysWhereRunsFindNoRoom) {
@@ -228,10 +228,10 @@ HK_FRESH_TEST(Reserve, UsedMemoryIsNotTakenInAdvance) {
   for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
     hk_slab_t *span = NewSpan(heap, 1);
     EXPECT_EQ(span, used + HK_SUPERSLAB_SLABS - 1 - i);
-    EXPECT_FALSE(span->zero);
+    EXPECT_FALSE(span->is_zero);
     EXPECT_EQ(heap->reserve, nullptr);
   }
-  EXPECT_TRUE(NewSpan(heap, 1)->zero);
+  EXPECT_TRUE(NewSpan(heap, 1)->is_zero);
   EXPECT_EQ(ReservedSlabs(heap), HK_SUPERSLAB_SLABS / 4u);
 }
 
@@ -241,7 +241,7 @@ HK_FRESH_TEST(Reserve, EachHeapHasItsOwn) {
   for (int i = 0; i < 900; i++) {
     hk_slab_t *span = NewSpan(heaps[i % 3], 1);
     ASSERT_TRUE(all.insert(span).second);
-    ASSERT_TRUE(span->zero);
+    ASSERT_TRUE(span->is_zero);
   }
   size_t reserved = 0;
   for (hk_heap_t *heap : heaps) reserved += ReservedSlabs(heap);

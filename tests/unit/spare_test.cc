@@ -78,7 +78,7 @@ HK_FRESH_TEST(Spare, ASpansSlabsServeARunOfAsManyAndTheOtherWayRound) {
   for (hk_slab_t *span : spans) {
     unsigned class_index = span->class_index, slab_count = span->slab_count;
     SCOPED_TRACE(class_index);
-    ASSERT_TRUE(span->zero);
+    ASSERT_TRUE(span->is_zero);
     hk_span_release(heap, span);
     EXPECT_EQ(KeptSlabs(heap), slab_count);
     for (size_t asked = 1; asked <= HK_RUN_MAX_SLABS; asked++) {
@@ -87,12 +87,12 @@ HK_FRESH_TEST(Spare, ASpansSlabsServeARunOfAsManyAndTheOtherWayRound) {
     void *run = Take(heap, slab_count);
     ASSERT_EQ(reinterpret_cast<uintptr_t>(run), hk_slab_start(span));
     ExpectRun(run, slab_count);
-    EXPECT_FALSE(HeadOf(run)->zero) << "it may have been written";
+    EXPECT_FALSE(HeadOf(run)->is_zero) << "it may have been written";
     memset(run, 0x5a, slab_count * HK_SLAB_BYTES);
     ASSERT_TRUE(Put(heap, run));
     EXPECT_EQ(KeptSlabs(heap), slab_count);
     EXPECT_EQ(hk_span_acquire(heap, class_index), span);
-    EXPECT_FALSE(span->zero);
+    EXPECT_FALSE(span->is_zero);
     for (unsigned i = 0; i < slab_count; i++) {
       EXPECT_EQ(hk_slab_state(&span[i]), hk_slab_small);
       EXPECT_EQ(span[i].head, span);

@@ -109,9 +109,9 @@ HK_FRESH_TEST(Superslab, ACollectForgetsWhatWasLearned) {
 HK_FRESH_TEST(Superslab, LargeExtentsAreDirtyMemoryToo) {
   hk_option.retain = 4 * HK_MIB;
   hk_slab_t *slab = Acquire(kAll);
-  bool zero;
-  void *old_big = hk_large_alloc(2 * HK_MIB, 1, &zero);
-  void *wall = hk_large_alloc(2 * HK_MIB, HK_GIB, &zero); /* far away, so that nothing merges */
+  bool is_zero;
+  void *old_big = hk_large_alloc(2 * HK_MIB, 1, &is_zero);
+  void *wall = hk_large_alloc(2 * HK_MIB, HK_GIB, &is_zero); /* far away, so that nothing merges */
   ASSERT_TRUE(hk_large_free(hk_slab_of(old_big), old_big));
   Release(slab);
   EXPECT_TRUE(fake_os_is_mapped(old_big, 2 * HK_MIB));
@@ -134,11 +134,11 @@ HK_FRESH_TEST(Superslab, WhollyFreeOnesServeLargeBlocks) {
   for (hk_slab_t *slab : slabs) Touch(slab, kAll);
   for (hk_slab_t *slab : slabs) Release(slab);
   uint64_t reserves = fake_os_calls(fake_os_reserve);
-  bool zero = true;
+  bool is_zero = true;
   std::vector<char *> bigs;
   for (int i = 0; i < 8; i++) {
-    bigs.push_back(static_cast<char *>(hk_large_alloc(HK_SUPERSLAB_BYTES, 1, &zero)));
-    EXPECT_FALSE(zero);
+    bigs.push_back(static_cast<char *>(hk_large_alloc(HK_SUPERSLAB_BYTES, 1, &is_zero)));
+    EXPECT_FALSE(is_zero);
     EXPECT_EQ(starts.count(reinterpret_cast<uintptr_t>(bigs.back())), 1u) << i;
   }
   EXPECT_EQ(fake_os_calls(fake_os_reserve), reserves);
@@ -151,7 +151,7 @@ HK_FRESH_TEST(Superslab, WhollyFreeOnesServeLargeBlocks) {
   for (hk_slab_t *&slab : slabs) {
     slab = Acquire(kAll);
     EXPECT_EQ(starts.count(hk_slab_start(slab)), 1u);
-    EXPECT_FALSE(slab->zero);
+    EXPECT_FALSE(slab->is_zero);
     for (unsigned i = 0; i < kAll; i++) {
       ASSERT_EQ(hk_slab_state(&slab[i]), hk_slab_free);
       ASSERT_EQ(slab[i].superslab, slab->superslab);
@@ -171,22 +171,22 @@ HK_FRESH_TEST(Superslab, WhollyFreeOnesServeLargeBlocks) {
 HK_FRESH_TEST(Superslab, ForABlockThatIsTooLongForAllOfThemTheyStay) {
   RetainEverything();
   Release(Acquire(kAll));
-  bool zero;
-  ASSERT_NE(hk_large_alloc(2 * HK_SUPERSLAB_BYTES, 1, &zero), nullptr);
+  bool is_zero;
+  ASSERT_NE(hk_large_alloc(2 * HK_SUPERSLAB_BYTES, 1, &is_zero), nullptr);
   ExpectUsage(1, 0, kAll);
 }
 
 HK_FRESH_TEST(Superslab, OneMadeOfAPurgedExtentIsZero) {
   RetainEverything();
-  bool zero;
-  char *big = static_cast<char *>(hk_large_alloc(2 * HK_SUPERSLAB_BYTES, 1, &zero));
+  bool is_zero;
+  char *big = static_cast<char *>(hk_large_alloc(2 * HK_SUPERSLAB_BYTES, 1, &is_zero));
   memset(big, 1, 2 * HK_SUPERSLAB_BYTES);
   ASSERT_TRUE(hk_large_free(hk_slab_of(big), big));
   fake_os_fail_all(fake_os_unmap, true);
   (void)hk_purge_down_to(0);
   hk_slab_t *slab = Acquire(3);
   EXPECT_EQ(hk_slab_start(slab), reinterpret_cast<uintptr_t>(big));
-  EXPECT_TRUE(slab->zero);
+  EXPECT_TRUE(slab->is_zero);
   EXPECT_TRUE(Holds(slab, 3, 0));
   ExpectUsage(1, 3, 0);
 }
@@ -194,8 +194,8 @@ HK_FRESH_TEST(Superslab, OneMadeOfAPurgedExtentIsZero) {
 HK_FRESH_TEST(Superslab, WhatDoesNotFitGivesWay) {
   hk_option.retain = 1;
   EXPECT_EQ(CyclesThatGaveBack(2), 1u); /* 16 MiB are idle, and all that was ever in use */
-  bool zero;
-  void *wall = hk_large_alloc(20 * HK_MIB, 1, &zero); /* none of it serves this */
+  bool is_zero;
+  void *wall = hk_large_alloc(20 * HK_MIB, 1, &is_zero); /* none of it serves this */
   ASSERT_NE(wall, nullptr);
   EXPECT_LE(hk_superslab_usage().dirty_bytes + hk_large_usage().dirty_bytes, 10 * HK_MIB);
 }
@@ -295,7 +295,7 @@ HK_FRESH_TEST(Superslab, WhollyFreeSuperslabsAreUnmappedAndNotOursAnyMore) {
   ExpectNothingLost();
   hk_slab_t *again = Acquire(kAll);
   ASSERT_NE(again, nullptr);
-  EXPECT_TRUE(again->zero);
+  EXPECT_TRUE(again->is_zero);
   EXPECT_EQ(hk_slab_state(again), hk_slab_free);
 }
 

@@ -52,7 +52,7 @@ HK_FRESH_TEST(SuperslabLazy, ByDefaultNothingIsLazy) {
   EXPECT_EQ(fake_os_calls(fake_os_purge_lazily), 0u);
   EXPECT_EQ(Lazy(), 0u);
   EXPECT_EQ(Acquire(kMost), pinned.rest);
-  EXPECT_TRUE(pinned.rest->zero);
+  EXPECT_TRUE(pinned.rest->is_zero);
 }
 
 HK_FRESH_TEST(SuperslabLazy, WhatLiesBetweenMemoryInUseGoesLazily) {
@@ -87,14 +87,14 @@ HK_FRESH_TEST(SuperslabLazy, NothingIsBelievedToBeZero) {
   Release(pinned.rest);
   hk_slab_t *again = Acquire(3);
   EXPECT_EQ(again->superslab, pinned.pin->superslab);
-  EXPECT_FALSE(again->zero);
+  EXPECT_FALSE(again->is_zero);
   EXPECT_EQ(Lazy(), kMost - 3);
   hk_slab_t *some = hk_superslab_acquire_some(2, kAll);
   EXPECT_EQ(some->slab_count, 2) << "none that is known to be zero comes on top";
-  EXPECT_FALSE(some->zero);
-  bool zero = true;
-  ASSERT_TRUE(hk_superslab_extend(again + 3, 1, &zero));
-  EXPECT_FALSE(zero);
+  EXPECT_FALSE(some->is_zero);
+  bool is_zero = true;
+  ASSERT_TRUE(hk_superslab_extend(again + 3, 1, &is_zero));
+  EXPECT_FALSE(is_zero);
   EXPECT_EQ(Lazy(), kMost - 6);
 }
 
@@ -134,7 +134,7 @@ HK_FRESH_TEST(SuperslabLazy, ACollectGivesItBackAtOnce) {
   EXPECT_EQ(fake_os_calls(fake_os_purge), 3u);
   for (const Pinned &one : all) EXPECT_TRUE(Holds(one.rest, kMost, 0));
   hk_slab_t *again = Acquire(kMost);
-  EXPECT_TRUE(again->zero);
+  EXPECT_TRUE(again->is_zero);
   Release(again, kMost);
   EXPECT_EQ(hk_purge_down_to(0), kMost * HK_SLAB_BYTES);
   EXPECT_EQ(hk_purge_down_to(0), 0u);
@@ -186,7 +186,7 @@ HK_FRESH_TEST(SuperslabLazy, WhereTheSystemKnowsNoSuchThingItGoesAtOnce) {
   EXPECT_EQ(Lazy(), 0u);
   EXPECT_EQ(Count(hk_stat_purged), kMost * HK_SLAB_BYTES);
   EXPECT_EQ(Acquire(kMost), pinned.rest);
-  EXPECT_TRUE(pinned.rest->zero);
+  EXPECT_TRUE(pinned.rest->is_zero);
   EXPECT_TRUE(Holds(pinned.rest, kMost, 0));
 }
 
@@ -200,7 +200,7 @@ HK_FRESH_TEST(SuperslabLazy, WhatIsRefusedStaysIdle) {
   EXPECT_EQ(Lazy(), 0u);
   EXPECT_EQ(Count(hk_stat_purged) + Count(hk_stat_purged_lazily), 0u);
   EXPECT_EQ(Acquire(kMost), pinned.rest);
-  EXPECT_FALSE(pinned.rest->zero);
+  EXPECT_FALSE(pinned.rest->is_zero);
 }
 
 HK_FRESH_TEST(SuperslabLazy, OneRefusalOfManyLeavesAllIdle) {
@@ -238,11 +238,11 @@ HK_FRESH_TEST(SuperslabLazy, AnUntouchedReserveThatComesBackLeavesItLazy) {
   Release(used);
   ASSERT_EQ(Lazy(), 20u);
   hk_slab_t *reserve = pin + 21; /* untouched memory */
-  bool zero = false;
-  ASSERT_TRUE(hk_superslab_extend(reserve, 11, &zero));
-  ASSERT_TRUE(zero);
+  bool is_zero = false;
+  ASSERT_TRUE(hk_superslab_extend(reserve, 11, &is_zero));
+  ASSERT_TRUE(is_zero);
   reserve->slab_count = 11;
-  reserve->zero = true;
+  reserve->is_zero = true;
   ReleaseAll({reserve});
   EXPECT_EQ(Lazy(), 20u);
   ExpectUsage(1, 1, 0);

@@ -60,8 +60,8 @@ class Model {
     ASSERT_TRUE(next == held_.begin() || start >= EndOf(std::prev(next)->second));
   }
 
-  void Hold(Range extent, bool zero) {
-    ASSERT_TRUE(!zero || Holds(extent.first, extent.count, 0));
+  void Hold(Range extent, bool is_zero) {
+    ASSERT_TRUE(!is_zero || Holds(extent.first, extent.count, 0));
     if (extent.stamp != 0) Touch(extent.first, extent.count, extent.stamp);
     held_[hk_slab_start(extent.first)] = extent;
     held_slabs_ += extent.count;
@@ -81,7 +81,7 @@ class Model {
     ASSERT_EQ(hk_slab_start(extent.first) % (alignment * HK_SLAB_BYTES), 0u);
     ASSERT_EQ(extent.first->slab_count, extent.count);
     ExpectFreeOfOthers(extent);
-    Hold(extent, extent.first->zero);
+    Hold(extent, extent.first->is_zero);
   }
 
   // As a heap does for its reserve: now and then the taken slabs stay untouched.
@@ -91,12 +91,12 @@ class Model {
     ASSERT_NE(extent.first, nullptr);
     ASSERT_GE(extent.first->slab_count, extent.count);
     ASSERT_LE(extent.first->slab_count, most);
-    bool zero = extent.first->zero;
-    if (extent.first->slab_count > extent.count) ASSERT_TRUE(zero) << "only untouched ones come on top";
+    bool is_zero = extent.first->is_zero;
+    if (extent.first->slab_count > extent.count) ASSERT_TRUE(is_zero) << "only untouched ones come on top";
     extent.count = extent.first->slab_count;
-    if (zero && random_.OneIn(2)) extent.stamp = 0;
+    if (is_zero && random_.OneIn(2)) extent.stamp = 0;
     ExpectFreeOfOthers(extent);
-    Hold(extent, zero);
+    Hold(extent, is_zero);
   }
 
   std::map<uintptr_t, Range>::iterator Any() { return std::next(held_.begin(), random_.Below(held_.size())); }
@@ -112,7 +112,7 @@ class Model {
       Release(extent.first, extent.count);
       return;
     }
-    extent.first->zero = true;
+    extent.first->is_zero = true;
     ReleaseAll({extent.first});
   }
 
@@ -120,10 +120,10 @@ class Model {
     if (held_.empty()) return;
     Range extent = Any()->second;
     Range more = {extent.first + extent.count, 1 + static_cast<unsigned>(random_.Below(3)), random_.Next() | 1};
-    bool zero;
-    if (!hk_superslab_extend(more.first, more.count, &zero)) return;
+    bool is_zero;
+    if (!hk_superslab_extend(more.first, more.count, &is_zero)) return;
     ExpectFreeOfOthers(more);
-    Hold(more, zero);
+    Hold(more, is_zero);
   }
 
   TestRandom random_;
@@ -219,7 +219,7 @@ HK_FRESH_TEST(Superslab, ThreadsShareNothing) {
       for (int i = 0; i < 4000; i++) {
         if (held.size() < 12 && !random.OneIn(3)) {
           hk_slab_t *slab = Acquire(static_cast<unsigned>(random.LogBetween(1, kAll)));
-          if (slab == nullptr || (slab->zero && !Holds(slab, slab->slab_count, 0))) failures++;
+          if (slab == nullptr || (slab->is_zero && !Holds(slab, slab->slab_count, 0))) failures++;
           if (slab == nullptr) return;
           held.push_back({slab, random.Next()});
           Touch(slab, slab->slab_count, held.back().stamp);

@@ -62,8 +62,8 @@ HK_FRESH_TEST(SuperslabRace, WhatALargeBlockLeftIsLeftAgain) {
   fake_os_set_node_count(2);  // so that it is purged, and the other one can come meanwhile
   PrepareRecords();
   hk_option.retain = HK_TIB;
-  bool zero;
-  void *block = hk_large_alloc(2 * HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, &zero);
+  bool is_zero;
+  void *block = hk_large_alloc(2 * HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, &is_zero);
   ASSERT_NE(block, nullptr);
   ASSERT_TRUE(hk_large_free(hk_slab_of(block), block));
   size_t left = hk_extent_usage().free_bytes;

@@ -29,7 +29,7 @@ HK_FRESH_TEST(Superslab, ARefusedUnmapLosesNothing) {
   for (int i = 0; i < 3; i++) {
     hk_slab_t *slab = Acquire(kAll);
     ASSERT_NE(slab, nullptr);
-    EXPECT_TRUE(slab->zero);
+    EXPECT_TRUE(slab->is_zero);
     EXPECT_TRUE(Holds(slab, kAll, 0));
     EXPECT_EQ(hk_slab_state(slab), hk_slab_free);
     slabs[i] = slab;
@@ -65,13 +65,13 @@ HK_FRESH_TEST(Superslab, ARefusedPurgeLosesNothing) {
   EXPECT_EQ(hk_purge_down_to(0), 0u);
   ExpectUsage(1, 1, 8);
   EXPECT_EQ(Acquire(8), slab);
-  EXPECT_FALSE(slab->zero);
+  EXPECT_FALSE(slab->is_zero);
   Release(slab);
   fake_os_fail_all(fake_os_purge, false);
   EXPECT_EQ(hk_purge_down_to(0), 8 * HK_SLAB_BYTES);
   ExpectUsage(1, 1, 0);
   EXPECT_EQ(Acquire(8), slab);
-  EXPECT_TRUE(slab->zero);
+  EXPECT_TRUE(slab->is_zero);
   EXPECT_TRUE(Holds(slab, 8, 0));
 }
 
@@ -85,7 +85,7 @@ HK_FRESH_TEST(Superslab, OneRefusedPurgeOfManyMakesNothingZeroThatIsNot) {
   for (unsigned i = 0; i < kAll; i += 2) {
     hk_slab_t *slab = Acquire(1);
     ASSERT_EQ(slab->superslab, slabs[0]->superslab);
-    EXPECT_TRUE(!slab->zero || Holds(slab, 1, 0)) << PlaceOf(slab);
+    EXPECT_TRUE(!slab->is_zero || Holds(slab, 1, 0)) << PlaceOf(slab);
   }
 }
 
@@ -100,7 +100,7 @@ HK_FRESH_TEST(Superslab, BothRefusedLosesNothing) {
   ExpectUsage(0, 0, 0);
   ExpectFreeRanges(1, 1);
   EXPECT_EQ(Acquire(kAll), slab);
-  EXPECT_FALSE(slab->zero);
+  EXPECT_FALSE(slab->is_zero);
   EXPECT_EQ(hk_slab_state(slab), hk_slab_free);
   EXPECT_EQ(fake_os_calls(fake_os_reserve), 3u) << "records, a leaf, one superslab";
 }
@@ -126,7 +126,7 @@ void ExpectRefusalIsOvercome(uint64_t nth) {
   fake_os_fail_nth(fake_os_reserve, nth);
   hk_slab_t *slab = Acquire(1);
   ASSERT_NE(slab, nullptr);
-  EXPECT_TRUE(slab->zero);
+  EXPECT_TRUE(slab->is_zero);
   EXPECT_EQ(hk_superslab_usage().superslab_count, 1u);
   ExpectNothingLost();
   Release(slab);
@@ -185,7 +185,7 @@ HK_FRESH_TEST(Superslab, ThereAreSlabsDownToTheLastThatTheSystemGrants) {
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, (kAll + 6) * HK_SLAB_BYTES);
   ExpectNothingLost();
   for (hk_slab_t *slab : {three, two, aligned}) {
-    EXPECT_TRUE(slab->zero);
+    EXPECT_TRUE(slab->is_zero);
     Touch(slab, slab->slab_count);
   }
   hk_superslab_index_repair();
@@ -233,7 +233,7 @@ HK_FRESH_TEST(Superslab, WhatTheSystemDoesNotTakeIsAFreeExtent) {
   EXPECT_EQ(hk_extent_usage().free_bytes, 4 * HK_SLAB_BYTES);
   LimitToMore(0);
   EXPECT_EQ(Acquire(4), slabs[4]);
-  EXPECT_TRUE(slabs[4]->zero);
+  EXPECT_TRUE(slabs[4]->is_zero);
   ExpectUsage(1, kAll, 0);
   fake_os_fail_all(fake_os_purge, true);
   Release(slabs[4], 4);
@@ -281,9 +281,9 @@ HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
   hk_superslab_usage_t after = hk_superslab_usage();
   EXPECT_EQ(memcmp(&before, &after, sizeof before), 0);
   EXPECT_EQ(Acquire(6), singles[3]) << "the hole";
-  EXPECT_FALSE(singles[3]->zero);
+  EXPECT_FALSE(singles[3]->is_zero);
   EXPECT_EQ(Acquire(12), part + 20) << "the rest";
-  EXPECT_TRUE((part + 20)->zero);
+  EXPECT_TRUE((part + 20)->is_zero);
   hk_slab_t *next = Acquire(1);
   ASSERT_NE(next, nullptr);
   EXPECT_EQ(next->superslab, spare) << "in the record that was to spare";

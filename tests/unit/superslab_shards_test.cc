@@ -158,7 +158,7 @@ HK_FRESH_TEST(SuperslabShards, ManyGroupsReturnEachToItsOwn) {
     Release(slab, kAll - 1 - i % 3); /* the last ones are the group */
     hk_slab_t *first = slab + kAll - 1 - i % 3;
     first->slab_count = static_cast<uint8_t>(1 + i % 3);
-    first->zero = false;
+    first->is_zero = false;
     hk_slab_retire(first, first->slab_count);
     hk_list_push_back(&groups, &first->link);
   }
@@ -189,8 +189,8 @@ HK_FRESH_TEST(SuperslabShards, APurgeTakesTheOldestOfAll) {
 HK_FRESH_TEST(SuperslabShards, AnExtentIsOlderThanASlabThatWasFreedAfterIt) {
   RetainEverything();
   SetShards(2);
-  bool zero;
-  void *block = hk_large_alloc(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, &zero);
+  bool is_zero;
+  void *block = hk_large_alloc(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, &is_zero);
   hk_slab_t *before = AcquireOn(0, kAll), *after = AcquireOn(1, kAll);
   uintptr_t start_before = hk_slab_start(before), start_after = hk_slab_start(after);
   Release(before);

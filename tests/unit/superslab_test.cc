@@ -182,18 +182,18 @@ HK_FRESH_TEST(Superslab, NeighboursBecomeOneRunAgain) {
 HK_FRESH_TEST(Superslab, FreshMemoryIsKnownToBeZeroAndUsedMemoryIsNot) {
   hk_slab_t *other = Acquire(1);
   hk_slab_t *slab = Acquire(4);
-  EXPECT_TRUE(slab->zero);
+  EXPECT_TRUE(slab->is_zero);
   EXPECT_TRUE(Holds(slab, 4, 0));
   Touch(slab, 4);
   Release(slab);
   EXPECT_EQ(Acquire(4), slab);
-  EXPECT_FALSE(slab->zero);
+  EXPECT_FALSE(slab->is_zero);
   Release(slab);
   hk_slab_t *half = Acquire(5); /* four used slabs, or fresh ones */
   EXPECT_EQ(half, slab);
-  EXPECT_FALSE(half->zero) << "one slab that is not known to be zero is enough";
-  EXPECT_TRUE(Acquire(2)->zero);
-  EXPECT_TRUE(other->zero);
+  EXPECT_FALSE(half->is_zero) << "one slab that is not known to be zero is enough";
+  EXPECT_TRUE(Acquire(2)->is_zero);
+  EXPECT_TRUE(other->is_zero);
 }
 
 HK_FRESH_TEST(Superslab, PurgedMemoryIsZeroAgain) {
@@ -204,7 +204,7 @@ HK_FRESH_TEST(Superslab, PurgedMemoryIsZeroAgain) {
   EXPECT_EQ(hk_purge_down_to(0), 4 * HK_SLAB_BYTES);
   ExpectUsage(1, 1, 0);
   EXPECT_EQ(Acquire(4), slab);
-  EXPECT_TRUE(slab->zero);
+  EXPECT_TRUE(slab->is_zero);
   EXPECT_TRUE(Holds(slab, 4, 0));
 }
 
@@ -215,7 +215,7 @@ HK_FRESH_TEST(SuperslabSome, OfANewOneAsManyAsMayBe) {
     for (unsigned most = least; most <= kAll; most++) {
       hk_slab_t *slab = hk_superslab_acquire_some(least, most);
       ExpectRange(slab, most, 1);
-      EXPECT_TRUE(slab->zero);
+      EXPECT_TRUE(slab->is_zero);
       EXPECT_EQ(PlaceOf(slab), kAll - most) << "at the top";
       ExpectUsage(1, most, 0);
       Release(slab);
@@ -233,7 +233,7 @@ HK_FRESH_TEST(SuperslabSome, DownwardsAsFarAsSlabsAreFree) {
   hk_slab_t *rest = hk_superslab_acquire_some(1, kAll);
   EXPECT_EQ(rest, below + 3) << "all that is left";
   EXPECT_EQ(rest->slab_count, 8);
-  EXPECT_TRUE(rest->zero);
+  EXPECT_TRUE(rest->is_zero);
   ExpectUsage(1, kAll, 0);
 }
 
@@ -245,15 +245,15 @@ HK_FRESH_TEST(SuperslabSome, UsedSlabsAreTakenIfNeedBeButNoneOnTop) {
   hk_slab_t *slab = hk_superslab_acquire_some(2, 8);
   EXPECT_EQ(slab, used + 1) << "resident slabs come first";
   EXPECT_EQ(slab->slab_count, 2);
-  EXPECT_FALSE(slab->zero);
+  EXPECT_FALSE(slab->is_zero);
   slab = hk_superslab_acquire_some(3, 8);
   EXPECT_EQ(slab, used - 2) << "one used slab among them";
   EXPECT_EQ(slab->slab_count, 3);
-  EXPECT_FALSE(slab->zero);
+  EXPECT_FALSE(slab->is_zero);
   slab = hk_superslab_acquire_some(3, 8);
   EXPECT_EQ(slab, used - 10);
   EXPECT_EQ(slab->slab_count, 8);
-  EXPECT_TRUE(slab->zero);
+  EXPECT_TRUE(slab->is_zero);
 }
 
 enum class Kind { untouched, used, in_use };
@@ -326,7 +326,7 @@ HK_FRESH_TEST(SuperslabSome, FromEveryArrangementWhatTheHeaderSays) {
     } else {
       ASSERT_EQ(slab, bottom + expected.first);
       ASSERT_EQ(slab->slab_count, expected.count);
-      ASSERT_EQ(slab->zero, AllAre(kinds, expected.first, expected.count, Kind::untouched));
+      ASSERT_EQ(slab->is_zero, AllAre(kinds, expected.first, expected.count, Kind::untouched));
       expected.count > least ? more++ : exact++;
     }
     held.push_back(slab);
@@ -378,10 +378,10 @@ HK_FRESH_TEST(SuperslabReleaseAll, TouchedAndUntouchedOnesOfSeveralSuperslabs) {
   size_t touched = 0;
   for (int i = 0; i < 40; i++) {
     hk_slab_t *extent = Acquire(3 + i % 5, 1, i % 2 == 0 ? hk_from_bottom : hk_from_top);
-    ASSERT_TRUE(extent->zero);
-    extent->zero = i % 3 != 0;
-    if (!extent->zero) Touch(extent, extent->slab_count);
-    if (!extent->zero) touched += extent->slab_count;
+    ASSERT_TRUE(extent->is_zero);
+    extent->is_zero = i % 3 != 0;
+    if (!extent->is_zero) Touch(extent, extent->slab_count);
+    if (!extent->is_zero) touched += extent->slab_count;
     extents.push_back(extent);
   }
   size_t superslabs = hk_superslab_usage().superslab_count;
@@ -390,7 +390,7 @@ HK_FRESH_TEST(SuperslabReleaseAll, TouchedAndUntouchedOnesOfSeveralSuperslabs) {
   ReleaseAll(first);
   size_t left = 0, idle = 0;
   for (hk_slab_t *extent : second) left += extent->slab_count;
-  for (hk_slab_t *extent : first) idle += extent->zero ? 0 : extent->slab_count;
+  for (hk_slab_t *extent : first) idle += extent->is_zero ? 0 : extent->slab_count;
   ExpectUsage(superslabs, left, idle);
   ReleaseAll(second);
   ExpectUsage(superslabs, 0, touched);
@@ -406,13 +406,13 @@ HK_FRESH_TEST(SuperslabReleaseAll, WhatWasNotTouchedIsStillZero) {
   ASSERT_NE(Acquire(1), nullptr);
   hk_slab_t *untouched = Acquire(4), *touched = Acquire(4);
   Touch(touched, 4);
-  touched->zero = false;
+  touched->is_zero = false;
   ReleaseAll({touched, untouched});
   ExpectUsage(1, 1, 4);
   EXPECT_EQ(Acquire(4), touched) << "it is resident";
-  EXPECT_FALSE(touched->zero);
+  EXPECT_FALSE(touched->is_zero);
   EXPECT_EQ(Acquire(4), untouched);
-  EXPECT_TRUE(untouched->zero);
+  EXPECT_TRUE(untouched->is_zero);
   EXPECT_TRUE(Holds(untouched, 4, 0));
 }
 
@@ -421,7 +421,7 @@ HK_FRESH_TEST(SuperslabReleaseAll, WhatMayNotStayGoesBackToTheSystem) {
   std::vector<hk_slab_t *> extents;
   for (int i = 0; i < 6; i++) {
     extents.push_back(Acquire(kAll));
-    extents.back()->zero = i % 2 == 0;
+    extents.back()->is_zero = i % 2 == 0;
   }
   ReleaseAll(extents);
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
@@ -435,29 +435,29 @@ HK_FRESH_TEST(SuperslabReleaseAll, WhatMayNotStayGoesBackToTheSystem) {
 
 HK_FRESH_TEST(Superslab, ExtendTakesWhatFollows) {
   hk_slab_t *slab = Acquire(2);
-  bool zero = false;
-  ASSERT_TRUE(hk_superslab_extend(slab + 2, 3, &zero));
-  EXPECT_TRUE(zero);
+  bool is_zero = false;
+  ASSERT_TRUE(hk_superslab_extend(slab + 2, 3, &is_zero));
+  EXPECT_TRUE(is_zero);
   ExpectUsage(1, 5, 0);
   hk_slab_t *next = Acquire(1);
   EXPECT_EQ(next, slab + 5);
-  EXPECT_FALSE(hk_superslab_extend(slab + 5, 1, &zero)) << "in use";
-  EXPECT_FALSE(hk_superslab_extend(slab + 5, 2, &zero)) << "the first of them is in use";
+  EXPECT_FALSE(hk_superslab_extend(slab + 5, 1, &is_zero)) << "in use";
+  EXPECT_FALSE(hk_superslab_extend(slab + 5, 2, &is_zero)) << "the first of them is in use";
   ExpectUsage(1, 6, 0);
   Touch(next, 1);
   Release(next);
-  ASSERT_TRUE(hk_superslab_extend(slab + 5, 2, &zero));
-  EXPECT_FALSE(zero) << "the first of them was used";
+  ASSERT_TRUE(hk_superslab_extend(slab + 5, 2, &is_zero));
+  EXPECT_FALSE(is_zero) << "the first of them was used";
   Release(slab, 7);
   ExpectUsage(1, 0, 7);
 }
 
 HK_FRESH_TEST(Superslab, ExtendStopsAtTheSuperslabsEnd) {
   hk_slab_t *slab = Acquire(30);
-  bool zero;
-  EXPECT_FALSE(hk_superslab_extend(slab + 30, 3, &zero));
-  EXPECT_TRUE(hk_superslab_extend(slab + 30, 2, &zero));
-  EXPECT_FALSE(hk_superslab_extend(slab + kAll, 1, &zero));
+  bool is_zero;
+  EXPECT_FALSE(hk_superslab_extend(slab + 30, 3, &is_zero));
+  EXPECT_TRUE(hk_superslab_extend(slab + 30, 2, &is_zero));
+  EXPECT_FALSE(hk_superslab_extend(slab + kAll, 1, &is_zero));
   ExpectUsage(1, kAll, 0);
   Release(slab, kAll);
 }

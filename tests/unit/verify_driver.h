@@ -9,7 +9,7 @@
 namespace hk_test {
 inline namespace verify_driver {
 
-inline bool zero;
+inline bool is_zero;
 
 inline uintptr_t AddressOf(const void *block) { return reinterpret_cast<uintptr_t>(block); }
 inline const void *At(uintptr_t address) { return reinterpret_cast<const void *>(address); }

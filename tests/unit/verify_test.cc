@@ -80,7 +80,7 @@ HK_FRESH_TEST(Verify, ABlockOfTheCallersHeapIsReadUnderAClaim) {
 // The slabs become a free extent, or a large block.
 HK_FRESH_TEST(Verify, AnAddressThatMayGoIsVerifiedWithoutItsSuperslab) {
   hk_block_t *block = Alloc(hk_heap_take(), 4);
-  char *run = static_cast<char *>(hk_run_alloc(2 * HK_SLAB_BYTES, HK_BLOCK_ALIGNMENT, &zero));
+  char *run = static_cast<char *>(hk_run_alloc(2 * HK_SLAB_BYTES, HK_BLOCK_ALIGNMENT, &is_zero));
   hk_slab_t *span = hk_slab_of(block)->head, *head = hk_slab_of(run);
   hk_superslab *of_span = span->superslab, *of_run = head->superslab;
   span->superslab = head->superslab = nullptr;
@@ -237,7 +237,7 @@ HK_FRESH_TEST(Verify, AnUnmappedSuperslabIsForeign) {
 // ---- Runs.
 
 HK_FRESH_TEST(Verify, ARunIsLiveAtItsStartAndInteriorToItsEnd) {
-  char *run = static_cast<char *>(hk_run_alloc(5 * HK_SLAB_BYTES - 77, 1, &zero));
+  char *run = static_cast<char *>(hk_run_alloc(5 * HK_SLAB_BYTES - 77, 1, &is_zero));
   hk_slab_t *head = hk_slab_of(run);
   ExpectLive(run, 5 * HK_SLAB_BYTES, head);
   for (size_t offset : {size_t{1}, size_t{16}, HK_SLAB_BYTES - 1, HK_SLAB_BYTES, HK_SLAB_BYTES + 1, 3 * HK_SLAB_BYTES,
@@ -258,7 +258,7 @@ HK_FRESH_TEST(Verify, ARunIsLiveAtItsStartAndInteriorToItsEnd) {
 
 HK_FRESH_TEST(Verify, ARunThatAHeapKeepsIsAFreeExtent) {
   hk_heap_t *heap = hk_heap_take();
-  char *run = static_cast<char *>(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero));
+  char *run = static_cast<char *>(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &is_zero));
   ASSERT_TRUE(SpareRun(heap, hk_slab_of(run)));
   for (size_t offset : {size_t{0}, size_t{16}, HK_SLAB_BYTES, 3 * HK_SLAB_BYTES - 1}) {
     EXPECT_EQ(VerdictOf(run + offset), hk_verdict_free) << offset;
@@ -273,7 +273,7 @@ HK_FRESH_TEST(Verify, ARunThatAHeapKeepsIsAFreeExtent) {
 
 HK_FRESH_TEST(Verify, ALargeBlocksFirstSlabIsKnownAtOnceAndTheRestThoroughly) {
   constexpr size_t kBytes = 12 * HK_MIB;
-  char *big = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
+  char *big = static_cast<char *>(hk_large_alloc(kBytes, 1, &is_zero));
   ExpectLive(big, kBytes, hk_slab_of(big));
   ExpectInterior(AddressOf(big) + 1, big, kBytes);
   ExpectInterior(AddressOf(big) + HK_SLAB_BYTES - 1, big, kBytes);
@@ -295,7 +295,7 @@ HK_FRESH_TEST(Verify, ALargeBlocksFirstSlabIsKnownAtOnceAndTheRestThoroughly) {
 // In a shortage of addresses. Anything may be mapped behind it.
 HK_FRESH_TEST(Verify, WhatLiesBehindABlockOfWholePagesIsForeign) {
   const size_t page = hk_os_page_size(), bytes = 2 * page;
-  uintptr_t block = AddressOf(hk_large_alloc_pages(bytes, 1, &zero));
+  uintptr_t block = AddressOf(hk_large_alloc_pages(bytes, 1, &is_zero));
   ASSERT_NE(block, 0u);
   ExpectInterior(block + bytes - 1, At(block), bytes);
   for (uintptr_t address : {block + bytes, block + bytes + 5, block + HK_SLAB_BYTES - 1}) ExpectForeign(address);
@@ -303,10 +303,10 @@ HK_FRESH_TEST(Verify, WhatLiesBehindABlockOfWholePagesIsForeign) {
 
 HK_FRESH_TEST(Verify, AKeptLargeBlocksExtentIsFreeWhereverItIsLookedAt) {
   constexpr size_t kBytes = 2 * HK_MIB;
-  char *whole = static_cast<char *>(hk_large_alloc(3 * kBytes, 1, &zero));
+  char *whole = static_cast<char *>(hk_large_alloc(3 * kBytes, 1, &is_zero));
   ASSERT_TRUE(hk_large_free(hk_slab_of(whole), whole)); /* so that the three lie side by side */
   char *blocks[3];
-  for (char *&block : blocks) block = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
+  for (char *&block : blocks) block = static_cast<char *>(hk_large_alloc(kBytes, 1, &is_zero));
   for (char *block : blocks) ASSERT_TRUE(hk_large_free(hk_slab_of(block), block));
   for (char *block : blocks) {
     for (size_t offset : {size_t{0}, size_t{1}, HK_SLAB_BYTES, kBytes / 2, kBytes - 1}) {
@@ -324,7 +324,7 @@ HK_FRESH_TEST(Verify, AKeptLargeBlocksExtentIsFreeWhereverItIsLookedAt) {
 HK_FRESH_TEST(Verify, WhatLiesBehindAFreeExtentIsForeign) {
   constexpr size_t kBytes = 6 * HK_MIB, kFirst = HK_MIB + HK_SLAB_BYTES, kLonger = kFirst + HK_SLAB_BYTES;
   hk_option.retain = HK_TIB;
-  auto alloc = [](size_t bytes) { return static_cast<char *>(hk_large_alloc(bytes, 1, &zero)); };
+  auto alloc = [](size_t bytes) { return static_cast<char *>(hk_large_alloc(bytes, 1, &is_zero)); };
   char *start = alloc(kBytes);
   ASSERT_TRUE(hk_large_free(hk_slab_of(start), start));
   ASSERT_EQ(alloc(kFirst), start);
@@ -343,7 +343,7 @@ HK_FRESH_TEST(Verify, WhatLiesBehindAFreeExtentIsForeign) {
 
 HK_FRESH_TEST(Verify, ALargeBlockIsFoundFromAnotherRegionToo) {
   constexpr size_t kBytes = 9 * HK_GIB + 4 * HK_MIB;
-  char *big = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
+  char *big = static_cast<char *>(hk_large_alloc(kBytes, 1, &is_zero));
   ASSERT_NE(big, nullptr);
   for (size_t offset : {HK_GIB, 2 * HK_GIB, 2 * HK_GIB + HK_SLAB_BYTES, kBytes - 1}) {
     hk_finding_t finding = hk_verify_thoroughly(big + offset);
@@ -354,7 +354,7 @@ HK_FRESH_TEST(Verify, ALargeBlockIsFoundFromAnotherRegionToo) {
 }
 
 HK_FRESH_TEST(Verify, WhatIsFoundBelowMustReachUpToTheAddress) {
-  char *big = static_cast<char *>(hk_large_alloc(4 * HK_MIB, 1, &zero));
+  char *big = static_cast<char *>(hk_large_alloc(4 * HK_MIB, 1, &is_zero));
   bool is_copied;
   ASSERT_EQ(hk_large_resize(hk_slab_of(big), big, 3 * HK_MIB, &is_copied), big);
   for (char *behind : {big + 3 * HK_MIB, big + 3 * HK_MIB + HK_MIB / 2}) {
@@ -369,7 +369,7 @@ HK_FRESH_TEST(Verify, WhatIsFoundBelowMustReachUpToTheAddress) {
 }
 
 HK_FRESH_TEST(Verify, AKeptMappingIsAFreeExtent) {
-  char *big = static_cast<char *>(hk_large_alloc(4 * HK_MIB, 1, &zero));
+  char *big = static_cast<char *>(hk_large_alloc(4 * HK_MIB, 1, &is_zero));
   fake_os_fail_all(fake_os_unmap, true);
   ASSERT_TRUE(hk_large_free(hk_slab_of(big), big));
   EXPECT_EQ(VerdictOf(big), hk_verdict_free);

@@ -152,6 +152,10 @@ class Streams:
                 )
             return os.open(self._task.stdin, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
+            if self._task.stdin == "-":
+                raise Failure(
+                    "cannot read -: --stdin takes a file, which each run reads from its start, not the tool's own input"
+                ) from None
             raise cannot_read(self._task.stdin, error) from None
 
     def launch(self, program: Program, prepared: Prepared, sample: bool = True) -> Launch:

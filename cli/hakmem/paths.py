@@ -55,8 +55,9 @@ def known_to_linker() -> Dict[str, Path]:
     ldconfig = next((path for path in ("/sbin/ldconfig", "/usr/sbin/ldconfig") if os.path.exists(path)), "ldconfig")
     try:
         listing = subprocess.run(
-            [ldconfig, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
-        )
+            [ldconfig, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True,
+            errors="surrogateescape",  # a folder's name may be of another encoding
+        )  # fmt: skip
     except (OSError, subprocess.CalledProcessError):
         return {}
     rows = re.findall(r"^\s*(\S+) \(libc6,(?:x86-64|AArch64)[^)]*\) => (.+)$", listing.stdout, re.M)

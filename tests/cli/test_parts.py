@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 from pathlib import Path
 from typing import Optional
 
@@ -154,6 +155,14 @@ def test_no_permission(tmp_path: Path) -> None:
 
 
 # ---- Allocators.
+
+
+def test_the_linkers_folders_may_have_any_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = b"\tlibpeer.so (libc6,x86-64) => /caf\xe9/libpeer.so\n"
+    (tmp_path / "listing").write_bytes(listing)
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda words, **rest: run(["cat", str(tmp_path / "listing")], **rest))
+    assert os.fsencode(paths.known_to_linker()["libpeer.so"]) == b"/caf\xe9/libpeer.so"
 
 
 @pytest.fixture

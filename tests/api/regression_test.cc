@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "hakmem/hakmem.h"
@@ -80,72 +82,65 @@ TEST(Regression, NoSizeIsHandedToAnotherAllocator) {
 
 /* ---- 2. Thread-local state that is all zero taken for an empty segment. */
 
+/* A block of another thread, which a thread's first call may move or free: it is then null. */
+struct TheirBlock {
+  char *start;
+  size_t size;
+};
+
+const struct {
+  const char *name;
+  void (*call)(TheirBlock *theirs);
+} kFirstCalls[] = {
+    {"free", [](TheirBlock *theirs) { hakmem_free(std::exchange(theirs->start, nullptr)); }},
+    {"realloc by a byte",
+     [](TheirBlock *theirs) { theirs->start = static_cast<char *>(hakmem_realloc(theirs->start, theirs->size + 1)); }},
+    {"realloc to much more",
+     [](TheirBlock *theirs) { theirs->start = static_cast<char *>(hakmem_realloc(theirs->start, theirs->size * 40)); }},
+    {"realloc to nothing",
+     [](TheirBlock *theirs) { EXPECT_EQ(hakmem_realloc(std::exchange(theirs->start, nullptr), 0), nullptr); }},
+    {"usable size", [](TheirBlock *theirs) { EXPECT_GE(hakmem_malloc_usable_size(theirs->start), theirs->size); }},
+    {"check", [](TheirBlock *theirs) { EXPECT_TRUE(hakmem_check_owned(theirs->start)); }},
+    {"check of null", [](TheirBlock *) { EXPECT_FALSE(hakmem_check_owned(nullptr)); }},
+    {"free of null", [](TheirBlock *) { hakmem_free(nullptr); }},
+    {"collect", [](TheirBlock *) { hakmem_collect(); }},
+    {"mallinfo2", [](TheirBlock *) { hakmem_mallinfo2(); }},
+    {"malloc_trim", [](TheirBlock *) { hakmem_malloc_trim(0); }},
+    {"calloc",
+     [](TheirBlock *theirs) {
+       void *own = hakmem_calloc(1, theirs->size);
+       EXPECT_EQ(FindNonZero(own, theirs->size), kIntact);
+       hakmem_free(own);
+     }},
+    {"aligned_alloc",
+     [](TheirBlock *theirs) {
+       void *own = hakmem_aligned_alloc(4096, theirs->size);
+       EXPECT_NE(own, nullptr);
+       hakmem_free(own);
+     }},
+    {"malloc",
+     [](TheirBlock *theirs) {
+       void *own = hakmem_malloc(theirs->size);
+       EXPECT_NE(own, theirs->start);
+       std::memset(own, 0x44, theirs->size);
+       hakmem_free(own);
+     }},
+};
+
 TEST(Regression, AnythingMayBeAThreadsFirstCall) {
   for (size_t size : {size_t{1}, size_t{24}, kTinyMax, size_t{3000}, kMidMax, size_t{100000}, kRunMax, 3 * kMiB}) {
-    for (int call = 0; call < 12; call++) {
-      char *block = static_cast<char *>(hakmem_malloc(size));
-      char *second = static_cast<char *>(hakmem_malloc(size));
-      ASSERT_NE(block, nullptr);
-      ASSERT_NE(second, nullptr);
-      std::memset(block, 0, size); /* zeros everywhere, so that a read by mistake gives zero too */
-      std::memset(second, 0x33, size);
-      std::thread([&] {
-        switch (call) {
-          case 0:
-            hakmem_free(block);
-            block = nullptr;
-            break;
-          case 1:
-            block = static_cast<char *>(hakmem_realloc(block, size + 1));
-            break;
-          case 2:
-            block = static_cast<char *>(hakmem_realloc(block, size * 40));
-            break;
-          case 3:
-            EXPECT_GE(hakmem_malloc_usable_size(block), size);
-            break;
-          case 4:
-            EXPECT_TRUE(hakmem_check_owned(block));
-            break;
-          case 5:
-            EXPECT_FALSE(hakmem_check_owned(nullptr));
-            hakmem_free(nullptr);
-            break;
-          case 6:
-            hakmem_collect();
-            break;
-          case 7:
-            hakmem_mallinfo2();
-            hakmem_malloc_trim(0);
-            break;
-          case 8: {
-            void *own = hakmem_calloc(1, size);
-            EXPECT_EQ(FindNonZero(own, size), kIntact);
-            hakmem_free(own);
-            break;
-          }
-          case 9: {
-            void *own = hakmem_aligned_alloc(4096, size);
-            EXPECT_NE(own, nullptr);
-            hakmem_free(own);
-            break;
-          }
-          case 10:
-            EXPECT_EQ(hakmem_realloc(block, 0), nullptr);
-            block = nullptr;
-            break;
-          default: {
-            void *own = hakmem_malloc(size);
-            EXPECT_NE(own, block);
-            EXPECT_NE(own, second);
-            std::memset(own, 0x44, size);
-            hakmem_free(own);
-          }
-        }
-      }).join();
-      for (size_t i = 0; i < size; i += 97) ASSERT_EQ(second[i], 0x33) << "call " << call << ", size " << size;
-      hakmem_free(block);
-      hakmem_free(second);
+    for (const auto &first : kFirstCalls) {
+      SCOPED_TRACE(std::string(first.name) + ", size " + std::to_string(size));
+      TheirBlock theirs = {static_cast<char *>(hakmem_malloc(size)), size};
+      char *untouched = static_cast<char *>(hakmem_malloc(size));
+      ASSERT_NE(theirs.start, nullptr);
+      ASSERT_NE(untouched, nullptr);
+      std::memset(theirs.start, 0, size); /* zeros everywhere, so that a read by mistake gives zero too */
+      std::memset(untouched, 0x33, size);
+      std::thread(first.call, &theirs).join();
+      for (size_t i = 0; i < size; i += 97) ASSERT_EQ(untouched[i], 0x33);
+      hakmem_free(theirs.start);
+      hakmem_free(untouched);
     }
   }
 }
@@ -383,67 +378,87 @@ TEST(Regression, NoLimitOfLargeBlocks) {
   }
 }
 
-TEST(Regression, NoLimitOfHeaps) {
-  /* All these threads hold blocks at the same time. */
-  const int count = HAKMEM_TEST_SANITIZER ? 100 : 600;
-  std::mutex mutex;
-  std::condition_variable changed;
-  int ready = 0;
-  bool done = false;
-  std::atomic<int> wrong{0};
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, 256 * kKiB);
-  struct Shared {
-    std::mutex &mutex;
-    std::condition_variable &changed;
-    int &ready;
-    bool &done;
-    std::atomic<int> &wrong;
-  } shared{mutex, changed, ready, done, wrong};
-  std::vector<pthread_t> threads;
-  for (int i = 0; i < count; i++) {
+/* Threads that all hold blocks at the same time. */
+class Holders {
+ public:
+  ~Holders() {
+    LetGo();
+    for (pthread_t thread : threads_) pthread_join(thread, nullptr);
+  }
+
+  /* Starts a thread. Returns false at the system's limit. */
+  bool Add() {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 256 * kKiB);
     pthread_t thread;
-    if (pthread_create(
-            &thread, &attributes,
-            [](void *argument) -> void * {
-              Shared *all = static_cast<Shared *>(argument);
-              char *blocks[16];
-              for (int k = 0; k < 16; k++) {
-                blocks[k] = static_cast<char *>(hakmem_malloc(static_cast<size_t>(8) << (k / 2)));
-                if (blocks[k] == nullptr) {
-                  all->wrong++;
-                } else {
-                  blocks[k][0] = static_cast<char>(k);
-                }
-              }
-              {
-                std::unique_lock<std::mutex> lock(all->mutex);
-                all->ready++;
-                all->changed.notify_all();
-                all->changed.wait(lock, [all] { return all->done; });
-              }
-              for (int k = 0; k < 16; k++) {
-                if (blocks[k] != nullptr && blocks[k][0] != static_cast<char>(k)) all->wrong++;
-                hakmem_free(blocks[k]);
-              }
-              return nullptr;
-            },
-            &shared) != 0) {
-      break; /* the system's limit, not ours */
+    int error = pthread_create(&thread, &attributes, &Holders::Run, this);
+    pthread_attr_destroy(&attributes);
+    if (error == 0) threads_.push_back(thread);
+    return error == 0;
+  }
+
+  size_t count() const { return threads_.size(); }
+  int wrong_count() const { return wrong_count_; }
+
+  void AwaitAll() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return holding_count_ == threads_.size(); });
+  }
+
+  /* Returns when all have freed their blocks. */
+  void LetGo() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    is_over_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return holding_count_ == 0; });
+  }
+
+ private:
+  static void *Run(void *holders) {
+    static_cast<Holders *>(holders)->Hold();
+    return nullptr;
+  }
+
+  void Hold() {
+    char *blocks[16];
+    for (int i = 0; i < 16; i++) {
+      blocks[i] = static_cast<char *>(hakmem_malloc(size_t{8} << (i / 2)));
+      if (blocks[i] != nullptr) blocks[i][0] = static_cast<char>(i);
     }
-    threads.push_back(thread);
+    AwaitTheEnd();
+    for (int i = 0; i < 16; i++) {
+      if (blocks[i] == nullptr || blocks[i][0] != static_cast<char>(i)) wrong_count_++;
+      hakmem_free(blocks[i]);
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    holding_count_--;
+    changed_.notify_all();
   }
-  {
-    std::unique_lock<std::mutex> lock(mutex);
-    changed.wait(lock, [&] { return ready == static_cast<int>(threads.size()); });
-    done = true;
-    changed.notify_all();
+
+  void AwaitTheEnd() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    holding_count_++;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_over_; });
   }
-  for (pthread_t thread : threads) pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-  EXPECT_GT(threads.size(), 50u);
-  EXPECT_EQ(wrong, 0);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t holding_count_ = 0;
+  bool is_over_ = false;
+  std::atomic<int> wrong_count_{0};
+  std::vector<pthread_t> threads_;
+};
+
+TEST(Regression, NoLimitOfHeaps) {
+  Holders holders;
+  const int most = HAKMEM_TEST_SANITIZER ? 100 : 600;
+  for (int i = 0; i < most && holders.Add(); i++) continue;
+  EXPECT_GT(holders.count(), 50u);
+  holders.AwaitAll();
+  holders.LetGo();
+  EXPECT_EQ(holders.wrong_count(), 0);
 }
 
 /* ---- 8. 64 KiB units not aligned to 64 KiB. */

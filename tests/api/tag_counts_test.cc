@@ -88,66 +88,101 @@ TEST(TagCounts, AreExact) {
   }
 }
 
-TEST(TagCounts, AreExactAcrossThreads) {
-  hakmem_tag_t *tag = hakmem_tag_create("counted by threads");
-  Known known;
-  const uint64_t seed = TestSeed();
-  std::atomic<void *> exchange[256] = {};
-  std::atomic<unsigned> at_rest{0};
-  std::atomic<unsigned> phase{0};
-  const unsigned thread_count = 5, phases = 6;
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < thread_count; t++) {
-    threads.emplace_back([&, t] {
-      TestRandom random(seed + t);
-      for (unsigned p = 1; p <= phases; p++) {
-        while (phase < p) std::this_thread::yield();
-        for (size_t i = 0; i < Scaled(4000); i++) {
-          size_t size = random.Below(40) == 0 ? random.Below(200000) : random.Below(4000);
-          hakmem_tag_push(tag);
-          void *block = random.Below(5) == 0 ? hakmem_calloc(1, size) : hakmem_malloc(size);
-          hakmem_tag_pop();
-          known.In(block);
-          void *old = exchange[random.Below(256)].exchange(block);
-          if (old == nullptr) continue;
-          if (random.Below(4) == 0) {
-            size_t before = hakmem_malloc_usable_size(old);
-            void *moved = hakmem_realloc(old, random.Below(6000) + 1);
-            size_t after = hakmem_malloc_usable_size(moved);
-            if (moved != old) {
-              known.blocks_in++;
-              known.bytes_in += after;
-              known.blocks_out++;
-              known.bytes_out += before;
-            }
-            old = moved;
-          }
-          known.Out(old);
-          hakmem_free(old);
-        }
-        at_rest++;
-        if (p == 3 && t == 0) return; /* its part goes to no thread */
-        while (phase <= p) std::this_thread::yield();
-      }
-    });
+/* Threads that allocate with a tag and free each other's blocks, in phases: between two all of them are at rest. */
+class TaggedExchange {
+ public:
+  explicit TaggedExchange(hakmem_tag_t *tag) : tag_(tag) {
+    for (unsigned i = 0; i < kThreads; i++) threads_.emplace_back([this, i] { Run(i); });
   }
-  for (unsigned p = 1; p <= phases; p++) {
-    at_rest = 0;
-    phase = p;
-    while (at_rest < (p > 3 ? thread_count - 1 : thread_count)) std::this_thread::yield();
-    if (p == 3) threads[0].join();
-    known.Expect(tag, "phase " + std::to_string(p));
+
+  /* Runs a phase. In the phase kEndsAfter the first thread ends at its end. */
+  void RunPhase(unsigned phase) {
+    at_rest_ = 0;
+    phase_ = phase;
+    while (at_rest_ < (phase > kEndsAfter ? kThreads - 1 : kThreads)) std::this_thread::yield();
+    if (phase == kEndsAfter) threads_[0].join();
   }
-  phase = phases + 1;
-  for (unsigned t = 1; t < thread_count; t++) threads[t].join();
-  known.Expect(tag, "threads have ended");
-  for (auto &slot : exchange) {
-    void *block = slot.exchange(nullptr);
-    if (block == nullptr) continue;
-    known.Out(block);
+
+  void End() {
+    phase_ = kPhases + 1;
+    for (unsigned i = 1; i < kThreads; i++) threads_[i].join();
+  }
+
+  void FreeAll() {
+    for (auto &slot : slots_) {
+      if (void *block = slot.exchange(nullptr)) Free(block);
+    }
+  }
+
+  const Known &known() const { return known_; }
+
+  static constexpr unsigned kPhases = 6, kEndsAfter = 3;
+
+ private:
+  static constexpr unsigned kThreads = 5;
+
+  void Run(unsigned thread) {
+    TestRandom random(seed_ + thread);
+    for (unsigned phase = 1; phase <= kPhases; phase++) {
+      while (phase_ < phase) std::this_thread::yield();
+      for (size_t i = 0; i < Scaled(4000); i++) ExchangeOne(&random);
+      at_rest_++;
+      if (phase == kEndsAfter && thread == 0) return; /* its part goes to no thread */
+      while (phase_ <= phase) std::this_thread::yield();
+    }
+  }
+
+  void ExchangeOne(TestRandom *random) {
+    void *old = slots_[random->Below(256)].exchange(Allocate(random));
+    if (old == nullptr) return;
+    Free(random->Below(4) == 0 ? Resize(random, old) : old);
+  }
+
+  void *Allocate(TestRandom *random) {
+    size_t size = random->Below(40) == 0 ? random->Below(200000) : random->Below(4000);
+    hakmem_tag_push(tag_);
+    void *block = random->Below(5) == 0 ? hakmem_calloc(1, size) : hakmem_malloc(size);
+    hakmem_tag_pop();
+    known_.In(block);
+    return block;
+  }
+
+  /* A block that moves keeps its tag: one goes, and another comes. */
+  void *Resize(TestRandom *random, void *block) {
+    size_t before = hakmem_malloc_usable_size(block);
+    void *moved = hakmem_realloc(block, random->Below(6000) + 1);
+    if (moved == block) return block;
+    known_.blocks_out++;
+    known_.bytes_out += before;
+    known_.In(moved);
+    return moved;
+  }
+
+  void Free(void *block) {
+    known_.Out(block);
     hakmem_free(block);
   }
-  known.Expect(tag, "all is free");
+
+  hakmem_tag_t *tag_;
+  Known known_;
+  const uint64_t seed_ = TestSeed();
+  std::atomic<void *> slots_[256] = {};
+  std::atomic<unsigned> at_rest_{0};
+  std::atomic<unsigned> phase_{0};
+  std::vector<std::thread> threads_;
+};
+
+TEST(TagCounts, AreExactAcrossThreads) {
+  hakmem_tag_t *tag = hakmem_tag_create("counted by threads");
+  TaggedExchange exchange(tag);
+  for (unsigned phase = 1; phase <= TaggedExchange::kPhases; phase++) {
+    exchange.RunPhase(phase);
+    exchange.known().Expect(tag, "phase " + std::to_string(phase));
+  }
+  exchange.End();
+  exchange.known().Expect(tag, "threads have ended");
+  exchange.FreeAll();
+  exchange.known().Expect(tag, "all is free");
 }
 
 TEST(TagCounts, AResizeInPlaceCountsTheDifference) {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -67,3 +70,40 @@ def test_no_stage_waits_for_ever(what: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert ready, f"{[lane[0].name for lane in lanes if lane]} wait for ever"
         ended.update(lane.pop(0).name for lane in ready)
     assert {stage.needs for lane in stages.WHOLE_RUNS[what]("OFF", 2) for stage in lane} - {None} <= ended
+
+
+def test_tests_of_python_alone_run_after_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make test ONLY=` with a pattern that no ctest matches: the stages before pytest then run no test."""
+    for module in (stages, run_tests):
+        monkeypatch.setattr(module, "LOGS", tmp_path)
+    monkeypatch.setattr(run_tests, "SECONDS", tmp_path / "seconds.json")
+    monkeypatch.setattr(run_tests, "build", lambda *_: [["true"]])
+    test, ran = tmp_path / "test_one.py", tmp_path / "ran"
+    test.write_text(f"import pathlib\n\n\ndef test_one() -> None:\n    pathlib.Path({str(ran)!r}).touch()\n")
+    monkeypatch.setattr(run_tests, "matching_sources", lambda _: ([], [str(test)]))
+    assert run_tests.run_only("test_one", None, "OFF", 1) and ran.exists()
+
+
+def test_a_stage_of_ctest_without_a_test_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (stages, run_tests):
+        monkeypatch.setattr(module, "LOGS", tmp_path)
+    monkeypatch.setattr(run_tests, "SECONDS", tmp_path / "seconds.json")
+    assert not run_tests.Run([[stages.Stage("tests", [["ctest", "--version"]], 1)]]).run()
+
+
+def test_a_pattern_that_is_no_regular_expression(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", "only", "refill("])
+    with pytest.raises(SystemExit):
+        run_tests.main()
+    assert "refill( is no regular expression" in capsys.readouterr().err
+
+
+def test_a_pattern_finds_the_model_checks_that_ctest_has() -> None:
+    build = os.environ.get("HAKMEM_TEST_BUILD_DIR", stages.REPOSITORY / "build" / "release")
+    said = subprocess.run(
+        ["ctest", "--test-dir", build, "-N", "-L", "model_check"], capture_output=True, text=True, check=True
+    )
+    there = sorted(re.findall(r"Test +#\d+: (\S+)", said.stdout))
+    assert there and run_tests.matching_sources("^model_check") == (there, [])

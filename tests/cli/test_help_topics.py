@@ -76,3 +76,9 @@ def test_a_word_that_is_no_process(tool: Tool, word: str) -> None:
         done = tool(command, "--", word)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"hakmem: {word} is no PID: ") and done.stderr.count("\n") == 1
+
+
+def test_the_help_that_a_message_on_a_signal_names_explains_it(tool: Tool) -> None:
+    messages = (ROOT / "cli" / "hakmem" / "attach.py").read_text()
+    named = re.search(r"\(EINTR\).*?\(see: hakmem (help [a-z-]+)\)", messages, re.DOTALL)
+    assert named and "EINTR" in tool(*named[1].split()).stdout

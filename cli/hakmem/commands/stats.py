@@ -32,7 +32,8 @@ _INDENT = " " * 12
 def stats(form: Optional[str], pid: int) -> None:
     """Print the statistics of the running program PID: ten lines, or all.
 
-    The program needs no option for it. It must be your own, unless you are root.
+    The program needs no option for it. It must be your own, unless you are root. A signal makes its library answer: a
+    wait that does not go on after a handler (poll, nanosleep, pause) returns early with EINTR in one thread.
     """
     with attach(pid) as attached:
         if form is None:

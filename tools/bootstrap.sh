@@ -84,6 +84,27 @@ want_cmake() {
       "\`pip install cmake\` in a virtual environment installs a newer one"
 }
 
+# want_cargo: of the version that the crate needs. Debian 12 has it in what it builds browsers with, cargo-web, and an
+# older one as cargo.
+want_cargo() {
+  local needed_major needed_minor
+  if ! have cargo; then
+    missing+=("$(cargo_package)")
+    return
+  fi
+  [[ $(<bindings/rust/Cargo.toml) =~ rust-version\ =\ \"([0-9]+)\.([0-9]+) ]]
+  needed_major=${BASH_REMATCH[1]} needed_minor=${BASH_REMATCH[2]}
+  [[ $(cargo --version 2>&1) =~ cargo\ (([0-9]+)\.([0-9]+)[^[:space:]]*) ]] || return 0
+  ((BASH_REMATCH[2] > needed_major || (BASH_REMATCH[2] == needed_major && BASH_REMATCH[3] >= needed_minor))) ||
+    die "cargo is ${BASH_REMATCH[1]}, and the crate needs $needed_major.$needed_minor or later." \
+      "On Debian 12: sudo apt-get install cargo-web, in the place of cargo"
+}
+
+# cargo_package: cargo-web where the distribution has it.
+cargo_package() {
+  if apt-cache show cargo-web >/dev/null 2>&1; then echo cargo-web; else echo cargo; fi
+}
+
 # want_debian_tools LIST: what makes Debian packages.
 want_debian_tools() {
   local -n list=$1
@@ -105,7 +126,7 @@ find_missing() {
     missing+=(build-essential)
   fi
   if [ "$goal" = crate ]; then
-    have cargo || missing+=(cargo)
+    want_cargo
     return
   fi
   want_cmake
@@ -246,6 +267,7 @@ install_packages() {
   apt_install "${missing[@]}" || die "apt-get could not install ${missing[*]}: see above. Is there a network?"
   hash -r
   if [[ " ${missing[*]} " = *" cmake "* ]]; then want_cmake; fi
+  if [[ " ${missing[*]} " = *" cargo "* ]]; then want_cargo; fi
 }
 
 # One by one: what this distribution does not have must not keep the others away.

@@ -111,3 +111,15 @@ def test_an_old_cmake_of_the_distribution(programs: Path) -> None:
     write_program(programs / "apt-get", f'exec {shutil.which("mv")} "{programs}/old" "{programs}/cmake"')
     done = bootstrap(programs, CC=compiler("cc"), CXX=compiler("c++"))
     assert done.returncode == 1 and "cmake is 3.18.4, and hakmem needs 3.22 or later" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("version, is_enough", [("1.65.0", False), ("1.85.0", True), ("2.0.0", True)])
+def test_an_old_cargo(programs: Path, version: str, is_enough: bool) -> None:
+    """Debian 12's package cargo is Rust 1.65, which does not read the crate's Cargo.lock."""
+    write_program(programs / "cargo", f'echo "cargo {version}"')
+    done = subprocess.run(
+        [ROOT / "tools/bootstrap.sh", "--check", "crate"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PATH": str(programs), "CC": compiler("cc"), "CXX": compiler("c++")},
+    )  # fmt: skip
+    assert (done.returncode == 0) == is_enough, done.stderr
+    assert is_enough or f"cargo is {version}, and the crate needs 1.85 or later" in done.stderr, done.stderr

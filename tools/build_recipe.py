@@ -26,6 +26,7 @@ from build_deb import ROOT, copy_sources
 NOBODY = 65534
 PRODUCTS = {"rpm": "*.rpm", "arch": "*.pkg.tar.*"}
 TOOLS = {"rpm": "rpmbuild", "arch": "makepkg"}
+PACKAGES = {"rpm": "rpm-build has it, on Debian and Ubuntu rpm", "arch": "pacman has it, on Debian and Ubuntu makepkg"}
 
 
 def version() -> str:
@@ -72,7 +73,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder for the packages")
     arguments = parser.parse_args()
     if shutil.which(TOOLS[arguments.kind]) is None:
-        print(f"{arguments.kind}: there is no {TOOLS[arguments.kind]}", file=sys.stderr)
+        tool, packages = TOOLS[arguments.kind], PACKAGES[arguments.kind]
+        print(f"{arguments.kind}: there is no {tool}: the package {packages}", file=sys.stderr)
         return 1
     # Where the user that makepkg needs gets to.
     with tempfile.TemporaryDirectory(prefix="hakmem-", dir="/var/tmp") as name:

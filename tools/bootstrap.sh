@@ -192,7 +192,7 @@ find_optional() {
       have chromedriver || optional+=(chromium-driver)
       ;;
     peers)
-      have cargo || optional+=(cargo)
+      have cargo || optional+=("$(cargo_package)")
       want_library libjemalloc.so.2 libjemalloc2
       want_library libtcmalloc_minimal.so.4 libtcmalloc-minimal4
       want_library libmimalloc.so.2 libmimalloc2.0
